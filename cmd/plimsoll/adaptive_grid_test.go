@@ -62,7 +62,7 @@ func (c contest) seeker(t testing.TB) seeker {
 		sla:   profile.SLA{TTFT: c.ttft, ITL: c.itl, Stat: profile.Mean},
 		noise: contestNoise, seed: 1, requestTimeout: time.Hour,
 	}
-	d, err := resolve(o, cat, nil)
+	d, err := resolve(&o, cat, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

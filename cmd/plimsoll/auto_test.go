@@ -49,7 +49,7 @@ func TestDefectGPUsWereSimulatedInSilence(t *testing.T) {
 			t.Setenv("PATH", c.path)
 			for _, dry := range []bool{false, true} {
 				o := profileOptions{engine: "auto", model: c.model, weights: engine.BF16, isl: 1000, osl: 100, maxContext: 8192, dryRun: dry}
-				d, err := resolve(o, cat, func(catalog.Catalog) (gpu.Inventory, error) { return c.found, c.err })
+				d, err := resolve(&o, cat, func(catalog.Catalog) (gpu.Inventory, error) { return c.found, c.err })
 				if c.says == "" {
 					if err != nil || d.kind != c.kind {
 						t.Errorf("dry %v: %q, %v", dry, d.kind, err)
@@ -77,7 +77,7 @@ func TestEstimateTakesTheMachinesGPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := profileOptions{engine: "estimate", model: "llama-3.1-8b", weights: engine.BF16, isl: 1000, osl: 100, maxContext: 8192}
-	d, err := resolve(o, cat, func(catalog.Catalog) (gpu.Inventory, error) {
+	d, err := resolve(&o, cat, func(catalog.Catalog) (gpu.Inventory, error) {
 		return gpu.Inventory{Devices: []gpu.Device{{SKU: "L40S"}, {SKU: "L40S"}}}, nil
 	})
 	if err != nil || d.gpuName != "L40S" || d.gpuCount != 2 {
@@ -94,7 +94,7 @@ func TestProfileTakesTheFitOfItsEngine(t *testing.T) {
 	}
 	for kind, want := range map[string]string{"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm"} {
 		o := profileOptions{engine: kind, model: "llama-3.1-8b", isl: 1000, osl: 100, dryRun: true}
-		d, err := resolve(o, cat, func(catalog.Catalog) (gpu.Inventory, error) {
+		d, err := resolve(&o, cat, func(catalog.Catalog) (gpu.Inventory, error) {
 			return gpu.Inventory{Devices: []gpu.Device{{SKU: "H100-SXM"}}}, nil
 		})
 		if err != nil || d.fit.Name != want {

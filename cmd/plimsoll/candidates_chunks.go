@@ -17,7 +17,7 @@ import (
 const restarts, estimatedChunks = 2, 1
 
 // chunkWords are the flags of engines for the tokens of one step.
-var chunkWords = []string{"--max-num-batched-tokens", "--chunked-prefill-size", "--max_num_tokens"}
+var chunkWords = []string{"--max-num-batched-tokens", "--chunked-prefill-size", "--max-num-tokens"}
 
 // withChunks adds, to candidates of aggregated engines, those with other tokens in a
 // step that hold the highest rates by the latency model, where one stands for the
@@ -72,7 +72,7 @@ func (d deployment) searchesChunks(o profileOptions) bool {
 // hasChunks reports whether the engine is one of a known model and GPU that takes any
 // tokens in a step, and nobody says how many.
 func (d deployment) hasChunks(o profileOptions) bool {
-	if o.limits.MaxNumBatchedTokens > 0 || d.model == nil || d.gpu == nil || argv.Owned(o.extra, chunkWords...) != "" {
+	if o.limits.MaxNumBatchedTokens > 0 || d.model == nil || d.gpu == nil || argv.Says(o.extra, chunkWords...) {
 		return false
 	}
 	switch d.kind { //nolint:exhaustive // the others have no such limit, or one in a file of theirs

@@ -9,6 +9,7 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/argv"
 	"plimsoll/engine/field"
+	"plimsoll/profile"
 )
 
 // extraKey is where the app keeps the arguments for the engine's own program,
@@ -33,14 +34,55 @@ func extraArguments(c *cli.Context) []string {
 	return extra
 }
 
-// refuseExtra says who takes arguments after --, and refuses those that would say
-// something else than what is measured.
-func (d deployment) refuseExtra(extra []string) error {
-	if e, real := realEngineOf(d.kind); real {
-		if flag := argv.Owned(extra, e.owned(d)...); flag != "" {
-			return field.Errorf("%s after --: the profile already sets this for %s. Leave it out", flag, e.program).
-				Hint("set layouts with --parallelism, or give the whole command line with --command TEMPLATE")
+// take reads the arguments of the engine's own program, a graph's and those after --:
+// what a plan knows goes into the options, the rest to the engine. Flags win over a
+// graph; beside them an argument after -- that says otherwise is refused.
+func (o *profileOptions) take(d *deployment) error {
+	e, real := realEngineOf(d.kind)
+	if !real || len(o.extra) == 0 {
+		return nil
+	}
+	asked := engine.Config{Limits: o.limits, KV: o.kv, MemoryFraction: o.memory}
+	asked.Limits.MaxModelLen = o.maxContext
+	s, err := e.arguments(*d).Read(o.extra, asked)
+	switch {
+	case err != nil:
+		return err
+	case len(s.Owned) > 0:
+		e := field.Errorf("%s after --: the profile already sets this for %s. Leave it out", s.Owned[0].Name, e.program)
+		if of := s.Owned[0].Of; of != argv.Profile {
+			e = e.Hint("%s sets it", of)
 		}
+		return e.Hint("--command TEMPLATE gives the whole command line")
+	case len(s.Against) > 0 && o.dynamo.Model == "":
+		a := s.Against[0]
+		return field.Errorf("%s after --: the profile's %s says otherwise. Leave one of them out", strings.Join(o.redacted(a.Words()), " "), a.Of)
+	}
+	c := s.Config
+	o.limits, o.kv, o.memory, o.quantized, o.extra = c.Limits, c.KV, c.MemoryFraction, c.Weights, s.Rest
+	o.limits.MaxModelLen, o.maxContext = 0, c.Limits.MaxModelLen
+	o.unknown = s.Unknown
+	return nil
+}
+
+// unplanned warns of arguments that may change memory or speed, and that no plan knows;
+// how weights are stored is known where the model is published so.
+func (d deployment) unplanned(o profileOptions) []profile.Warning {
+	var names []string
+	for _, a := range o.unknown {
+		if a.Of != field.Weights || d.weights.Weights == engine.BF16 {
+			names = append(names, strings.Join(o.redacted(a.Words()), " "))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("engine_arguments", "the plan does not know what these engine arguments change in memory and speed: %s", strings.Join(names, ", "))}
+}
+
+// refuseExtra says who takes arguments after --.
+func (d deployment) refuseExtra(extra []string) error {
+	if isReal(string(d.kind)) {
 		return nil
 	}
 	var names []string

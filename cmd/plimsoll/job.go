@@ -48,8 +48,8 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 			in["contents of "+flag] = fmt.Sprintf("%.6x", sha256.Sum256(b))
 		}
 	}
-	if len(o.extra) > 0 {
-		in["engine arguments"] = strings.Join(o.redacted(o.extra), " ")
+	if len(o.typed) > 0 {
+		in["engine arguments"] = strings.Join(o.redacted(o.typed), " ")
 	}
 	in["engine kind"] = string(d.kind)
 	if d.modelled() {

@@ -56,7 +56,7 @@ func profileAction(c *cli.Context) error {
 	if err := o.checkResults(); err != nil {
 		return err
 	}
-	dep, err := resolve(o, cat, localGPUs(c.Context))
+	dep, err := resolve(&o, cat, localGPUs(c.Context))
 	if err != nil {
 		return err
 	}

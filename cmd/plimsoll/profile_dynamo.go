@@ -59,28 +59,19 @@ func setWorker(c *cli.Context, w dynamo.Worker, path string) error {
 	if err := c.Set("engine", string(w.Kind)); err != nil {
 		return err
 	}
-	flags := yaml.MapSlice{{Key: "model", Value: w.Model}}
-	for flag, n := range map[string]int{"max-num-seqs": w.Limits.MaxNumSeqs, "max-num-batched-tokens": w.Limits.MaxNumBatchedTokens, "max-context-length": w.Limits.MaxModelLen} {
-		if n > 0 {
-			flags = append(flags, yaml.MapItem{Key: flag, Value: n})
-		}
-	}
-	if w.MemoryFraction != "" {
-		flags = append(flags, yaml.MapItem{Key: "memory-fraction", Value: w.MemoryFraction})
-	}
 	c.App.Metadata[extraKey] = append(slices.Clone(w.Args), extraArguments(c)...)
-	return setFlags(c, flags, "--config "+path)
+	return setFlags(c, yaml.MapSlice{{Key: "model", Value: w.Model}}, "--config "+path)
 }
 
 // dynamoWarnings say what of a deployment is measured otherwise than it is deployed.
 func dynamoWarnings(o profileOptions) []profile.Warning {
 	var ws []profile.Warning
 	w, shown := o.dynamo, func(words []string) string { return strings.Join(o.redacted(words), " ") }
-	if !slices.Equal(w.Prefill, w.Decode) {
-		ws = append(ws, profile.Warnf("dynamo_prefill", "the prefill worker's arguments (%s) differ from the decode worker's (%s). Both phases are measured with the latter", shown(w.Prefill), shown(w.Decode)))
+	if len(w.Prefill) > 0 {
+		ws = append(ws, profile.Warnf("dynamo_prefill", "the prefill worker's arguments (%s) differ from the decode worker's (%s). Both phases are measured with the latter", shown(w.Prefill), shown(w.Args)))
 	}
 	if len(w.LeftOut) > 0 {
-		ws = append(ws, profile.Warnf("dynamo_left_out", "these worker arguments are left out, as Dynamo or the profile sets them: %s", shown(w.LeftOut)))
+		ws = append(ws, profile.Warnf("dynamo_left_out", "these worker arguments are left out, as Dynamo or the profile sets them, or they are of a file: %s", shown(w.LeftOut)))
 	}
 	return ws
 }

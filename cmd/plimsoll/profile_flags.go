@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/argv"
 	"plimsoll/engine/dynamo"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
@@ -69,8 +70,11 @@ type profileOptions struct {
 	command    string
 	readyPath  string
 	readyAfter time.Duration
-	extra      []string // arguments for the engine's own program
-	memory     float64  // share of a GPU's memory; 0 = the engine's choice
+	extra      []string        // arguments for the engine's own program; once it is known, without those that are taken into the fields here
+	typed      []string        // all of them
+	quantized  engine.DType    // the weights, by them
+	unknown    []argv.Argument // of them
+	memory     float64         // share of a GPU's memory; 0 = the engine's choice
 	kv         engine.DType
 	kvTokens   int
 	kvPattern  string

@@ -92,6 +92,7 @@ func (p *parser) engine(o *profileOptions) {
 	o.noise, o.fit, o.explain = p.fraction("noise"), strings.TrimSpace(c.String("fit")), c.Bool("explain")
 	o.details = c.Bool("details")
 	o.command, o.extra = c.String("command"), extraArguments(c)
+	o.typed = o.extra
 	o.readyPath, o.readyAfter = c.String("ready-path"), p.duration("ready-timeout")
 	o.kvTokens, o.kvPattern = p.integer("kv-tokens", 1, maxKVTokens, 0), c.String("kv-tokens-pattern")
 	if c.String("require") != "" {

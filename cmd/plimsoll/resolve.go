@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,7 +66,7 @@ func localGPUs(ctx context.Context) gpuLister {
 }
 
 // resolve turns what was asked for into what will be run.
-func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment, error) {
+func resolve(o *profileOptions, cat catalog.Catalog, list gpuLister) (deployment, error) {
 	d := deployment{provenance: profile.Measured, kvTokens: o.kvTokens, context: o.isl + o.osl}
 	switch {
 	case o.endpoint != "":
@@ -93,12 +94,16 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 		found, noGPUs = list(cat)
 	}
 	if d.kind == "" {
-		if err := d.auto(o, found, noGPUs); err != nil {
+		if err := d.auto(*o, found, noGPUs); err != nil {
 			return d, err
 		}
 	}
 	if d.kind == engine.KindSim && o.require {
 		return d, field.WithHint(fmt.Errorf("--require measured: %s", strings.Join(d.notes, "; ")), "give --command TEMPLATE or --endpoint URL")
+	}
+	d.cpu = d.kind == engine.KindLlamaCpp && len(found.Devices) == 0 && o.gpu == ""
+	if err := o.take(&d); err != nil {
+		return d, err
 	}
 	var err error
 	if d.fit, err = build.LoadFit(field.Fit, o.fit); err != nil {
@@ -107,19 +112,19 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	if isReal(string(d.kind)) {
 		d.fit = latency.FitFor(d.kind, "")
 	}
-	if err := d.setModel(o, cat); err != nil {
+	if err := d.setModel(*o, cat); err != nil {
 		return d, err
 	}
-	if err := d.setGPUs(o, cat, found); err != nil {
+	if err := d.setGPUs(*o, cat, found); err != nil {
 		return d, err
 	}
 	if d.modelled() {
 		d.warnings = append(d.warnings, dep.FitWarnings(d.fit, d.gpu.Name, o.isl, o.osl)...)
 	}
-	if err := d.setServer(o); err != nil {
+	if err := d.setServer(*o); err != nil {
 		return d, err
 	}
-	d.warnings = append(d.warnings, dynamoWarnings(o)...)
+	d.warnings = slices.Concat(d.warnings, dynamoWarnings(*o), d.unplanned(*o))
 	switch {
 	case d.kind == engine.KindSim:
 		d.provenance = profile.Simulated
@@ -215,7 +220,7 @@ func shownGPUs(found gpu.Inventory) string {
 }
 
 func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
-	d.modelName, d.weights = o.model, dep.StorageOf(o.weights, catalog.Model{})
+	d.modelName, d.weights = o.model, dep.StorageOf(cmp.Or(o.weights, o.quantized), catalog.Model{})
 	if d.kind == engine.KindSim && o.model == "" {
 		d.modelName = simModel
 	}
@@ -226,6 +231,9 @@ func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
 	switch {
 	case err == nil:
 		d.model, d.weights = &m, dep.StorageOf(o.weights, m)
+		if o.weights == "" && o.quantized != "" && d.weights.Weights == engine.BF16 { // a checkpoint that is quantized knows better
+			d.weights = dep.Storage{Weights: o.quantized, Note: fmt.Sprintf("weights in %s, as the engine's arguments say", o.quantized)}
+		}
 		d.warnings = append(d.warnings, d.weights.Warnings...)
 		d.modelName = d.asLoaded(m)
 		return nil
@@ -286,7 +294,6 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 			d.gpuName = found.Devices[0].Name
 		}
 		d.visible = found.Devices
-		d.cpu = d.kind == engine.KindLlamaCpp && len(found.Devices) == 0 && name == ""
 		for _, w := range found.Warnings {
 			d.warnings = append(d.warnings, profile.Warnf("gpu", "%s", w))
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"plimsoll/engine"
+	"plimsoll/engine/argv"
 	"plimsoll/engine/field"
 	"plimsoll/engine/kvlog"
 	"plimsoll/engine/llamacpp"
@@ -27,13 +28,13 @@ type server interface {
 
 // realEngine is a kind of engine that the program knows by name.
 type realEngine struct {
-	kind    engine.Kind
-	program string                      // looked for on PATH
-	install string                      // what to do where it is not there
-	asked   bool                        // taken only where it is asked for
-	example string                      // arguments that it takes
-	owned   func(d deployment) []string // flags that are said to it here
-	server  func(o profileOptions, d deployment) server
+	kind      engine.Kind
+	program   string                        // looked for on PATH
+	install   string                        // what to do where it is not there
+	asked     bool                          // taken only where it is asked for
+	example   string                        // arguments that it takes
+	arguments func(d deployment) argv.Table // what its arguments mean
+	server    func(o profileOptions, d deployment) server
 }
 
 // realEngines are those engines, the ones that auto prefers first.
@@ -41,25 +42,25 @@ func realEngines() []realEngine {
 	return []realEngine{
 		{
 			kind: engine.KindVLLM, program: "vllm", install: "pip install vllm, or run inside its container image vllm/vllm-openai",
-			example: "--max-model-len 4096",
-			owned:   func(deployment) []string { return vllm.Owned() },
+			example:   "--max-model-len 4096",
+			arguments: func(deployment) argv.Table { return vllm.Arguments() },
 			server: func(o profileOptions, _ deployment) server {
 				return vllm.Server{Extra: o.extra, ReadyTimeout: o.readyAfter}
 			},
 		},
 		{
 			kind: engine.KindSGLang, program: "sglang",
-			install: "pip install sglang, or run inside its container image lmsysorg/sglang; one without the program sglang goes with --command 'python3 -m sglang.launch_server …'",
-			example: "--context-length 4096",
-			owned:   func(deployment) []string { return sglang.Owned() },
+			install:   "pip install sglang, or run inside its container image lmsysorg/sglang; one without the program sglang goes with --command 'python3 -m sglang.launch_server …'",
+			example:   "--context-length 4096",
+			arguments: func(deployment) argv.Table { return sglang.Arguments() },
 			server: func(o profileOptions, _ deployment) server {
 				return sglang.Server{Extra: o.extra, ReadyTimeout: o.readyAfter}
 			},
 		},
 		{
 			kind: engine.KindTRTLLM, program: "trtllm-serve", install: "run inside NVIDIA's container image nvcr.io/nvidia/tensorrt-llm/release, or pip install tensorrt_llm",
-			example: "--max_seq_len 4096",
-			owned:   func(deployment) []string { return trtllm.Owned() },
+			example:   "--max_seq_len 4096",
+			arguments: func(deployment) argv.Table { return trtllm.Arguments() },
 			server: func(o profileOptions, _ deployment) server {
 				return trtllm.Server{Extra: o.extra, ReadyTimeout: o.readyAfter}
 			},
@@ -67,8 +68,8 @@ func realEngines() []realEngine {
 		{
 			// It serves GGUF files: a model that is named for the others is none that it could load.
 			kind: engine.KindLlamaCpp, program: "llama-server", asked: true, install: "install llama.cpp, as by apt-get install llama.cpp-tools or brew install llama.cpp",
-			example: "--ctx-size 32768",
-			owned:   func(d deployment) []string { return llamacpp.Server{CPU: d.cpu}.Owned() },
+			example:   "--ctx-size 32768",
+			arguments: func(d deployment) argv.Table { return llamacpp.Server{CPU: d.cpu}.Arguments() },
 			server: func(o profileOptions, d deployment) server {
 				return llamacpp.Server{CPU: d.cpu, Extra: o.extra, ReadyTimeout: o.readyAfter}
 			},

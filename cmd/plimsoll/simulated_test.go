@@ -128,7 +128,7 @@ func TestOneSimulatedEngine(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := profileOptions{engine: "estimate", model: tt.model, gpu: tt.gpu, fit: tt.fit, weights: engine.BF16, kv: tt.kv, limits: tt.limits, kvTokens: tt.kvTokens, maxContext: 8192, noise: 0.1, seed: 3}
-			d, err := resolve(o, cat, nil)
+			d, err := resolve(&o, cat, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

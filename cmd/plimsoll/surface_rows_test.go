@@ -41,7 +41,7 @@ func TestSurfacesHoldWhatReadersNeed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.dep, err = resolve(s.opts, cat, nil); err != nil {
+			if s.dep, err = resolve(&s.opts, cat, nil); err != nil {
 				t.Fatal(err)
 			}
 			res := s.search(t, c.search)

@@ -1,6 +1,8 @@
 // Package argv puts together the command line of an engine's own program. It takes
 // an engine.Config's values one by one; it gives words, and an engine.Spec of them.
-// What is zero is left out, for the engine to decide. Everything here is pure.
+// What is zero is left out, for the engine to decide. The other way round it takes a
+// user's words and the engine's Table; it gives the Config that they say. Everything
+// here is pure.
 package argv
 
 import (
@@ -44,16 +46,10 @@ func (l *Line) Share(flag string, f float64) {
 	}
 }
 
-// Owned is the first of a user's own words that is one of flags, whether its value
-// follows after = or not; empty if none is. Engines take _ for - in names.
-func Owned(words []string, flags ...string) string {
-	for _, w := range words {
-		name, _, _ := strings.Cut(w, "=")
-		if slices.Contains(flags, name) || slices.Contains(flags, dashes(name)) {
-			return name
-		}
-	}
-	return ""
+// Says reports whether words hold one of flags, whether its value follows after = or
+// not. Engines take _ for - in names.
+func Says(words []string, flags ...string) bool {
+	return slices.ContainsFunc(Table{}.Arguments(words), func(a Argument) bool { return slices.Contains(flags, dashes(a.Name)) })
 }
 
 func dashes(name string) string { return strings.ReplaceAll(name, "_", "-") }

@@ -6,22 +6,32 @@ import (
 	"testing"
 
 	"plimsoll/engine"
+	"plimsoll/engine/argv"
 	"plimsoll/engine/dynamo"
+	"plimsoll/engine/sglang"
+	"plimsoll/engine/trtllm"
+	"plimsoll/engine/vllm"
 )
 
 // A deployment with a worker's arguments is read back as the same engine, by each
-// engine's names for its limits.
+// engine's names for what a plan knows.
 func TestArgumentsAreReadBack(t *testing.T) {
 	limits := engine.Limits{MaxNumSeqs: 64, MaxNumBatchedTokens: 2048, MaxModelLen: 5120}
-	for kind, flag := range map[engine.Kind]string{engine.KindVLLM: "--max-model-len", engine.KindSGLang: "--context-length", engine.KindTRTLLM: "--max-seq-len"} {
+	for kind, e := range map[engine.Kind]struct {
+		flag string
+		argv.Table
+	}{
+		engine.KindVLLM: {"--max-model-len", vllm.Arguments()}, engine.KindSGLang: {"--context-length", sglang.Arguments()}, engine.KindTRTLLM: {"--max-seq-len", trtllm.Arguments()},
+	} {
+		cfg := engine.Config{Limits: limits, KV: engine.FP8, MemoryFraction: 0.8}
 		var services strings.Builder
 		for _, role := range []engine.Role{engine.RolePrefill, engine.RoleDecode} {
-			args, err := dynamo.Arguments(engine.Config{Kind: kind, Model: "example-org/Chat-8B", Role: role, Parallelism: engine.TP(2), Limits: limits, KV: engine.FP8})
+			args, err := dynamo.Arguments(engine.Config{Kind: kind, Model: "example-org/Chat-8B", Role: role, Parallelism: engine.TP(2), Limits: cfg.Limits, KV: cfg.KV, MemoryFraction: cfg.MemoryFraction})
 			if err != nil {
 				t.Fatal(err)
 			}
 			text := strings.Join(args, " ")
-			for _, want := range []string{flag + " 5120", "fp8", string(role)} {
+			for _, want := range []string{e.flag + " 5120", "fp8", string(role)} {
 				if !strings.Contains(text, want) {
 					t.Errorf("%s lacks %s: %s", kind, want, text)
 				}
@@ -32,8 +42,11 @@ func TestArgumentsAreReadBack(t *testing.T) {
 			}
 		}
 		w, err := dynamo.Read([]byte("kind: DynamoGraphDeployment\nspec:\n  services:\n" + services.String()))
-		if err != nil || w.Kind != kind || w.Model != "example-org/Chat-8B" || w.Limits != limits {
+		if err != nil || w.Kind != kind || w.Model != "example-org/Chat-8B" {
 			t.Errorf("%s: %+v, %v", kind, w, err)
+		}
+		if s, err := e.Read(w.Args, engine.Config{}); err != nil || s.Config != cfg || len(s.Unknown) > 0 {
+			t.Errorf("%s: %q: %+v, %v", kind, w.Args, s, err)
 		}
 	}
 }

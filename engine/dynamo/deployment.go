@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"plimsoll/engine"
+	"plimsoll/engine/argv"
 )
 
 // served is one service of a DynamoGraphDeployment whose container runs an engine.
 type served struct {
 	name    string
 	kind    engine.Kind
-	options []option
+	words   []string // its arguments
 	prefill bool
 }
 
@@ -65,15 +66,15 @@ func chosen(workers []served) (Worker, error) {
 		return Worker{}, fmt.Errorf("it has several workers, %s: want the one that is to be profiled, with its prefill worker", strings.Join(names, ", "))
 	}
 	s := others[0]
-	w := newWorker(s.kind, s.options)
+	w := newWorker(s.kind, s.words)
 	if w.Model == "" {
 		return Worker{}, fmt.Errorf("the arguments of %s name no model", s.name)
 	}
-	var beside []option
+	var beside []string
 	for _, p := range prefill {
-		beside = append(beside, p.options...)
+		beside = append(beside, p.words...)
 	}
-	return w.beside(s.kind, beside), nil
+	return w.beside(beside), nil
 }
 
 // service is what a container runs; false where that is no engine of Dynamo's. Its
@@ -92,9 +93,9 @@ func service(name, role string, container mapping) (s served, ok bool, err error
 	if i < 0 {
 		return s, false, nil
 	}
-	s = served{name: name, kind: backend(words[i]), options: options(words[i+1:])}
-	s.prefill = role == "prefill" || slices.ContainsFunc(s.options, func(o option) bool {
-		return same(o.name, "--is-prefill-worker") || same(o.name, "--disaggregation-mode") && o.value() == "prefill"
+	s = served{name: name, kind: backend(words[i]), words: words[i+1:]}
+	s.prefill = role == "prefill" || slices.ContainsFunc(argv.Table{}.Arguments(s.words), func(a argv.Argument) bool {
+		return same(a.Name, "--is-prefill-worker") || same(a.Name, "--disaggregation-mode") && a.Value() == "prefill"
 	})
 	return s, true, nil
 }

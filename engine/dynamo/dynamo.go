@@ -1,7 +1,7 @@
 // Package dynamo reads the files in which NVIDIA Dynamo says what an engine is
 // started with: the configuration of a graph, as dynamo serve took it (v0.2 and v0.3),
 // and a DynamoGraphDeployment, v1alpha1 or v1beta1. It takes the text; it gives the
-// Worker: engine, model, limits and the engine's own arguments. The other way round it
+// Worker: engine, model and the engine's own arguments. The other way round it
 // takes an engine.Config and gives the arguments of the worker that runs it. Everything
 // here is pure.
 //
@@ -23,17 +23,15 @@ import (
 
 // Worker is the engine that a deployment of Dynamo decodes on, or does all on.
 type Worker struct {
-	Kind           engine.Kind   // vllm, sglang or trtllm
-	Model          string        // as the engine is asked for it
-	Limits         engine.Limits // zero where the file says nothing
-	MemoryFraction string        // a number; empty where the file says nothing
-	Args           []string      // further arguments of the engine's own program
-	// LeftOut are the arguments that are Dynamo's own, or that a profile decides: layout,
-	// address, prefix caching.
+	Kind  engine.Kind // vllm, sglang or trtllm
+	Model string      // as the engine is asked for it
+	Args  []string    // arguments of the engine's own program
+	// LeftOut are the arguments that are Dynamo's own, that a profile decides (layout,
+	// address, prefix caching), or that TensorRT-LLM's server takes in a file alone.
 	LeftOut []string
 	// Prefill are the arguments for the engine of the prefill worker, where there is one
-	// and they are others; Decode then are this one's.
-	Prefill, Decode []string
+	// and they are others.
+	Prefill []string
 }
 
 // ErrOther is what Read returns of a document that is none of Dynamo's.
@@ -134,16 +132,15 @@ func readGraph(doc mapping) (Worker, error) {
 		if w.Model == "" {
 			return Worker{}, fmt.Errorf("component %s names no model", names[0])
 		}
-		return w.beside(engine.KindVLLM, doc.component(names[1])), nil
+		return w.beside(doc.component(names[1])), nil
 	}
 	return Worker{}, ErrOther
 }
 
-// component are the options that a component of a graph is started with: what it takes
+// component are the arguments that a component of a graph is started with: what it takes
 // from Common, then its own.
-func (m mapping) component(name string) []option {
+func (m mapping) component(name string) (all []string) {
 	own := m.at(name)
-	var all []option
 	add := func(key string, value any) {
 		if _, nested := value.(yaml.MapSlice); nested || key == "common-configs" { // no flags: ServiceArgs and what to take from Common
 			return
@@ -151,9 +148,9 @@ func (m mapping) component(name string) []option {
 		switch text := fmt.Sprint(value); text {
 		case "false", "no", "off", "<nil>": // as PyYAML, which Dynamo has, reads them
 		case "true", "yes", "on":
-			all = append(all, option{name: "--" + hyphens(key)})
+			all = append(all, "--"+hyphens(key))
 		default:
-			all = append(all, option{name: "--" + hyphens(key), values: []string{text}})
+			all = append(all, "--"+hyphens(key), text)
 		}
 	}
 	for _, key := range own.words("common-configs") {

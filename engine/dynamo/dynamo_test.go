@@ -15,33 +15,31 @@ import (
 	"plimsoll/engine/enginetest"
 )
 
-// Engine, model, limits and arguments are the decode worker's; what Dynamo or a profile
+// Engine, model and arguments are the decode worker's; what Dynamo or a profile
 // says to the engine is left out, and what the prefill worker says otherwise is kept.
 func TestRead(t *testing.T) {
 	const blocks = "--block-size"
 	for name, want := range map[string]dynamo.Worker{
 		"agg": {
-			Kind: engine.KindVLLM, Model: "example-org/Chat-8B", Limits: engine.Limits{MaxModelLen: 16384, MaxNumBatchedTokens: 16384},
-			Args:    []string{blocks, "64", "--enforce-eager"},
+			Kind: engine.KindVLLM, Model: "example-org/Chat-8B", Args: []string{blocks, "64", "--max-model-len", "16384", "--enforce-eager", "--max-num-batched-tokens", "16384"},
 			LeftOut: []string{"--enable-prefix-caching"},
 		},
 		"disagg": {
-			Kind: engine.KindVLLM, Model: "example-org/Chat-8B", Limits: engine.Limits{MaxModelLen: 16384}, Args: []string{blocks, "64"},
+			Kind: engine.KindVLLM, Model: "example-org/Chat-8B", Args: []string{blocks, "64", "--max-model-len", "16384"},
 			LeftOut: []string{
 				"--kv-transfer-config", `{"kv_connector":"DynamoNixlConnector"}`, "--remote-prefill", "--conditional-disagg", "--max-local-prefill-length", "10",
 				"--max-prefill-queue-size", "2",
 			},
-			Decode: []string{"--block-size", "64", "--max-model-len", "16384"}, Prefill: []string{"--block-size", "64", "--max-model-len", "16384", "--max-num-batched-tokens", "16384"},
+			Prefill: []string{blocks, "64", "--max-model-len", "16384", "--max-num-batched-tokens", "16384"},
 		},
 		"disagg_router": {
-			Kind: engine.KindVLLM, Model: "example-org/Chat-8B", Limits: engine.Limits{MaxModelLen: 8192, MaxNumBatchedTokens: 16384}, Args: []string{blocks, "64"},
+			Kind: engine.KindVLLM, Model: "example-org/Chat-8B", Args: []string{blocks, "64", "--max-model-len", "8192", "--max-num-batched-tokens", "16384"},
 			LeftOut: []string{"--router", "kv", "--tensor-parallel-size", "2", "--pipeline-parallel-size", "2", "--remote-prefill", "--conditional-disagg", "--enable-prefix-caching"},
 		},
 		"multinode": {
-			Kind: engine.KindVLLM, Model: "example-org/Big-405B-FP8", Limits: engine.Limits{MaxNumSeqs: 16, MaxModelLen: 8192}, MemoryFraction: "0.95",
-			Args:    []string{"--quantization", "modelopt"},
+			Kind: engine.KindVLLM, Model: "example-org/Big-405B-FP8",
+			Args:    []string{"--max-model-len", "8192", "--max-num-seqs", "16", "--gpu-memory-utilization", "0.95", "--quantization", "modelopt"},
 			LeftOut: []string{"--remote-prefill", "--conditional-disagg", "--tensor-parallel-size", "8", "--pipeline-parallel-size", "2", "--router", "kv", "--enable-prefix-caching"},
-			Decode:  []string{"--max-model-len", "8192", "--max-num-seqs", "16", "--gpu-memory-utilization", "0.95", "--quantization", "modelopt"},
 			Prefill: []string{"--max-model-len", "4096", "--gpu-memory-utilization", "0.95", "--quantization", "modelopt"},
 		},
 		"v1": {
@@ -53,22 +51,27 @@ func TestRead(t *testing.T) {
 			LeftOut: []string{"--tensor-parallel-size", "2", "--enable-prefix-caching", "--enable-prefix-caching"},
 			Prefill: []string{"--max-num-seqs", "7"},
 		},
-		"v1alpha1": {
-			Kind: engine.KindSGLang, Model: "example-org/Chat-8B", Limits: engine.Limits{MaxModelLen: 8192}, MemoryFraction: "0.85",
-			Args:    []string{"--page-size", "16", "--trust-remote-code"},
-			LeftOut: []string{"--served-model-name", "chat", "--tp", "2", "--skip-tokenizer-init", "--disaggregation-mode", "decode", "--disaggregation-transfer-backend", "nixl", "--host", "0.0.0.0"},
-			Decode:  []string{"--page-size", "16", "--context-length", "8192", "--mem-fraction-static", "0.85", "--trust-remote-code"},
+		"v1alpha1": { // whose attention replicas share the limits
+			Kind: engine.KindSGLang, Model: "example-org/Chat-8B",
+			Args: []string{"--page-size", "16", "--context-length", "8192", "--mem-fraction-static", "0.85", "--max-running-requests", "64", "--trust-remote-code"},
+			LeftOut: []string{
+				"--served-model-name", "chat", "--tp", "2", "--dp", "2", "--enable-dp-attention", "--skip-tokenizer-init", "--disaggregation-mode", "decode",
+				"--disaggregation-transfer-backend", "nixl", "--host", "0.0.0.0",
+			},
 			Prefill: []string{"--page-size", "16", "--trust-remote-code", "--chunked-prefill-size", "16384"},
 		},
 		"v1beta1": {
-			Kind: engine.KindVLLM, Model: "example-org/Chat-8B", Limits: engine.Limits{MaxNumSeqs: 64}, MemoryFraction: "0.9",
-			Args:    []string{"--hf-overrides", `{"rope_theta": 10000}`, "--seed", "-1"},
+			Kind: engine.KindVLLM, Model: "example-org/Chat-8B",
+			Args:    []string{"--max-num-seqs", "64", "--gpu-memory-utilization", "0.9", "--hf-overrides", `{"rope_theta": 10000}`, "--seed", "-1"},
 			LeftOut: []string{"-tp", "2", "--is-decode-worker"},
 		},
-		"trtllm": {
-			Kind: engine.KindTRTLLM, Model: "example-org/Chat-8B", Limits: engine.Limits{MaxNumSeqs: 32, MaxNumBatchedTokens: 4096},
-			Args:    []string{"--trust_remote_code", "--max_beam_width", "1"},
-			LeftOut: []string{"--extra-engine-args", "engine.yaml"},
+		"trtllm": { // whose server has no arguments for its file
+			Kind: engine.KindTRTLLM, Model: "example-org/Chat-8B",
+			Args: []string{
+				"--max_batch_size", "32", "--max_num_tokens", "4096", "--trust_remote_code", "--max_beam_width", "1",
+				"--kv_cache_config.free_gpu_memory_fraction", "0.8", "--kv_cache_config.dtype", "fp8",
+			},
+			LeftOut: []string{"--extra-engine-args", "engine.yaml", "--tensor_parallel_size", "2", "--cuda_graph_config.max_batch_size", "32", "--enable_iter_perf_stats", "true", "--kv_cache_config.enable_block_reuse", "true"},
 		},
 	} {
 		text, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))

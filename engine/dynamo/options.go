@@ -1,122 +1,108 @@
 package dynamo
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/goccy/go-yaml"
+
 	"plimsoll/engine"
+	"plimsoll/engine/argv"
+	"plimsoll/engine/field"
 	"plimsoll/engine/sglang"
 	"plimsoll/engine/trtllm"
 	"plimsoll/engine/vllm"
 )
 
-// option is one flag with its values.
-type option struct {
-	name   string // with its dashes
-	values []string
-}
-
-func (o option) words() []string { return append([]string{o.name}, o.values...) }
-
-func (o option) value() string { return strings.Join(o.values, " ") }
-
-// options are the flags of a command line; what stands before the first is left out.
-func options(words []string) (all []option) {
-	for _, w := range words {
-		switch name, value, has := strings.Cut(w, "="); {
-		case strings.HasPrefix(w, "--") && has:
-			all = append(all, option{name, []string{value}})
-		case len(w) > 1 && w[0] == '-' && (w[1] < '0' || w[1] > '9'):
-			all = append(all, option{name: w})
-		case len(all) > 0:
-			all[len(all)-1].values = append(all[len(all)-1].values, w)
-		}
-	}
-	return all
-}
-
-// owned are the flags that a profile says to an engine itself.
-func owned(kind engine.Kind) []string {
+// arguments are what those of a worker of Dynamo mean: its own, then its engine's.
+func arguments(kind engine.Kind) argv.Table {
+	own := argv.Table{{Names: dynamosOwn, Of: argv.Profile}}
 	switch kind { //nolint:exhaustive // those of Dynamo's backends
 	case engine.KindSGLang:
-		return sglang.Owned()
+		return append(own, sglang.Arguments()...)
 	case engine.KindTRTLLM:
-		return trtllm.Owned()
+		return append(own, trtllm.Arguments()...)
 	}
-	return vllm.Owned()
+	return append(own, vllm.Arguments()...)
 }
 
-// dynamosOwn are the flags of Dynamo's workers that their engines do not have, or that
-// say how workers of a deployment find each other.
-func dynamosOwn() []string {
-	return []string{
-		"--served-model-name", "--skip-tokenizer-init", "--is-prefill-worker", "--is-decode-worker", "--disaggregation-mode",
-		"--disaggregation-transfer-backend", "--disaggregation-bootstrap-port", "--disaggregation-strategy", "--kv-transfer-config", "--kv-events-config",
-		"--connector", "--endpoint", "--namespace", "--component", "--migration-limit", "--publish-events-and-metrics", "--publish-kv-events", "--modality",
-		"--request-plane", "--event-plane", "--store-kv", "--discovery-backend", "--custom-jinja-template", "--encode-endpoint", "--next-endpoint",
-		"--multimodal-processor", "--multimodal-encode-worker", "--multimodal-worker", "--use-sglang-tokenizer", "--use-vllm-tokenizer",
-		// of graphs
-		"--remote-prefill", "--conditional-disagg", "--max-local-prefill-length", "--max-prefill-queue-size", "--router", "--router-num-threads",
-		"--enable-disagg",
-	}
-}
+// dynamosOwn are the arguments of Dynamo's workers that their engines do not have, or
+// that say how workers of a deployment find each other.
+const dynamosOwn = "--dyn-* --skip-tokenizer-init --is-prefill-worker --is-decode-worker --disaggregation-* --kv-transfer-config --kv-events-config " +
+	"--connector --endpoint --namespace --component --migration-limit --publish-events-and-metrics --publish-kv-events --modality " +
+	"--request-plane --event-plane --store-kv --discovery-backend --custom-jinja-template --encode-endpoint --next-endpoint " +
+	"--multimodal-* --enable-multimodal --route-to-encoder --frontend-decoding --use-sglang-tokenizer --use-vllm-tokenizer --prefill-round-robin-balance " +
+	"--conversation-affinity* --cache-transceiver-config* --extra-engine-args --override-engine-args " +
+	// of graphs
+	"--remote-prefill --conditional-disagg --max-local-prefill-length --max-prefill-queue-size --router --router-num-threads --enable-disagg "
 
-// newWorker sorts the options of a worker.
-func newWorker(kind engine.Kind, all []option) Worker {
-	w := Worker{Kind: kind}
-	for _, o := range all {
-		name := hyphens(o.name)
+// newWorker sorts the arguments of a worker.
+func newWorker(kind engine.Kind, words []string) Worker {
+	w, ranks := Worker{Kind: kind}, 1
+	words, keys := inFile(words)
+	all := arguments(kind).Arguments(words)
+	for _, a := range all {
+		if n, err := strconv.Atoi(a.Value()); err == nil && slices.Contains([]string{"--dp-size", "--data-parallel-size", "--dp"}, hyphens(a.Name)) &&
+			slices.ContainsFunc(all, func(o argv.Argument) bool { return same(o.Name, "--enable-dp-attention") }) {
+			ranks = max(n, 1)
+		}
+	}
+	own := len(all)
+	for i, a := range append(all, arguments(kind).Arguments(keys)...) {
 		switch {
-		case name == "--model" || name == "--model-path":
-			w.Model = o.value()
-			continue
-		case strings.HasPrefix(name, "--dyn-"), slices.Contains(dynamosOwn(), name),
-			slices.ContainsFunc(owned(kind), func(f string) bool { return same(f, name) }), name == "--extra-engine-args", name == "--override-engine-args":
-			w.LeftOut = append(w.LeftOut, o.words()...)
-			continue
+		case a.Of == field.Model:
+			w.Model = a.Value()
+		case a.Owned(), i >= own && !a.Taken():
+			w.LeftOut = append(w.LeftOut, a.Words()...)
+		default:
+			if n, err := strconv.Atoi(a.Value()); err == nil && n >= ranks && (a.Of == field.MaxNumSeqs || a.Of == field.MaxNumBatchedTokens) {
+				a.Values = []string{strconv.Itoa(n / ranks)} // that attention replicas share
+			}
+			if name, long := strings.CutPrefix(a.Name, "--"); long && kind == engine.KindTRTLLM { // whose server spells them so
+				a.Name = "--" + strings.ReplaceAll(name, "-", "_")
+			}
+			w.Args = append(w.Args, a.Words()...)
 		}
-		w.Decode = append(w.Decode, o.words()...)
-		if w.limit(name, o.value()) {
-			continue
-		}
-		if kind == engine.KindTRTLLM { // whose server spells them so
-			o.name = "--" + strings.ReplaceAll(name[2:], "-", "_")
-		}
-		w.Args = append(w.Args, o.words()...)
 	}
 	return w
 }
 
-// limit takes an option that is a limit of an engine, by each engine's name for it.
-func (w *Worker) limit(name, value string) bool {
-	number := func(to *int) bool {
-		n, err := strconv.Atoi(value)
-		if err == nil && n > 0 {
-			*to = n
+// inFile are the words of TensorRT-LLM's worker without those that say keys of its
+// server's file, and these as arguments: --override-engine-args holds a mapping,
+// --trtllm.KEY.KEY a value.
+func inFile(words []string) (others, keys []string) {
+	var add func(name string, value any)
+	add = func(name string, value any) {
+		m, nested := value.(yaml.MapSlice)
+		for _, kv := range m {
+			add(name+"."+fmt.Sprint(kv.Key), kv.Value)
 		}
-		return err == nil && n > 0
+		if !nested {
+			keys = append(keys, "--"+strings.TrimPrefix(name, "."), fmt.Sprint(value))
+		}
 	}
-	switch name {
-	case "--max-num-seqs", "--max-running-requests", "--max-batch-size":
-		return number(&w.Limits.MaxNumSeqs)
-	case "--max-num-batched-tokens", "--chunked-prefill-size", "--max-num-tokens":
-		return number(&w.Limits.MaxNumBatchedTokens)
-	case "--max-model-len", "--context-length", "--max-seq-len":
-		return number(&w.Limits.MaxModelLen)
-	case "--gpu-memory-utilization", "--mem-fraction-static", "--free-gpu-memory-fraction":
-		w.MemoryFraction = value
-		return true
+	for _, a := range (argv.Table{}).Arguments(words) {
+		if key, dotted := strings.CutPrefix(a.Name, "--trtllm"); dotted {
+			add(key, a.Value())
+			continue
+		}
+		if same(a.Name, "--override-engine-args") {
+			if m, err := decode([]byte(a.Value())); err == nil && m != nil {
+				add("", yaml.MapSlice(m))
+				continue
+			}
+		}
+		others = append(others, a.Words()...)
 	}
-	return false
+	return others, keys
 }
 
 // beside is w, knowing what its prefill worker says to the engine.
-func (w Worker) beside(kind engine.Kind, prefill []option) Worker {
-	if p := newWorker(kind, prefill); len(prefill) > 0 && !slices.Equal(p.Decode, w.Decode) {
-		w.Prefill = p.Decode
-		return w
+func (w Worker) beside(prefill []string) Worker {
+	if p := newWorker(w.Kind, prefill); len(prefill) > 0 && !slices.Equal(p.Args, w.Args) {
+		w.Prefill = p.Args
 	}
-	w.Decode = nil
 	return w
 }

@@ -17,6 +17,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/argv"
+	"plimsoll/engine/field"
 	"plimsoll/engine/kvlog"
 )
 
@@ -74,15 +75,21 @@ func model(name string) []string {
 	return []string{"-hf", name}
 }
 
-// Owned are the flags, by all their names, that say where llama-server listens, its
-// layout, and whether it reuses prompts: given a second time they would belie what
-// is measured.
-func (s Server) Owned() []string {
-	owned := []string{"--host", "--port", "--cache-prompt", "--no-cache-prompt", "-cram", "--cache-ram"}
+// Arguments are what llama-server's mean.
+func (s Server) Arguments() argv.Table {
+	layout := argv.Row{Names: "-sm --split-mode", Of: field.Parallelism}
 	if s.CPU {
-		return append(owned, "-t", "--threads", "-tb", "--threads-batch")
+		layout = argv.Row{Names: "-t --threads -tb --threads-batch", Of: field.TP}
 	}
-	return append(owned, "-sm", "--split-mode")
+	return argv.Table{
+		layout,
+		{Names: "-m --model -hf -hfr --hf-repo", Of: field.Model},
+		{Names: "--host --port --cache-prompt --no-cache-prompt -cram --cache-ram", Of: argv.Profile},
+		{Names: "-np --parallel", Of: field.MaxNumSeqs},
+		{Names: "-c --ctx-size", Of: argv.AllSlots},
+		{Names: "-b --batch-size", Of: field.MaxNumBatchedTokens},
+		{Names: argv.Common + "-s -a --alias --jinja --no-jinja --metrics --no-webui --offline --props --slots --no-slots --warmup --no-warmup -v --verbose -lv --mlock --mmap --no-mmap", Of: argv.Harmless},
+	}
 }
 
 // devices is where the layers go. The split by rows is the one in which GPUs work

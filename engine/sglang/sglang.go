@@ -13,6 +13,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/argv"
+	"plimsoll/engine/field"
 	"plimsoll/engine/kvlog"
 )
 
@@ -28,6 +29,9 @@ type Server struct {
 // Spec is the process that runs cfg. It is ready when it has generated a token:
 // /health answers before the first forward pass in some versions.
 func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
+	if argv.Says(s.Extra, "--kv-cache-dtype") {
+		cfg.KV = ""
+	}
 	if err := check(cfg); err != nil {
 		return engine.Spec{}, fmt.Errorf("sglang: %w", err)
 	}
@@ -38,13 +42,27 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	return line.Spec(cfg, l, "/health_generate", s.ReadyTimeout), nil
 }
 
-// Owned are the flags, by all their names, that say where SGLang listens, its layout,
-// and whether it reuses prefixes: given a second time they would belie what is
-// measured.
-func Owned() []string {
-	return []string{
-		"--host", "--port", "--tp-size", "--tensor-parallel-size", "--tp", "--pp-size", "--pipeline-parallel-size", "--pp",
-		"--dp-size", "--data-parallel-size", "--dp", "--ep-size", "--expert-parallel-size", "--ep", "--enable-dp-attention", "--disable-radix-cache",
+// Arguments are what SGLang's mean (sglang/srt/arg_groups/fields of 0.5.23, read in
+// November 2026).
+func Arguments() argv.Table {
+	return argv.Table{
+		{Names: "--model --model-path", Of: field.Model},
+		{Names: "--tp-size --tensor-parallel-size --tp", Of: field.TP},
+		{Names: "--pp-size --pipeline-parallel-size --pp --dp-size --data-parallel-size --dp --attn-dp-size --attention-data-parallel-size --enable-dp-attention " +
+			"--ep-size --expert-parallel-size --ep --enable-ep-moe --moe-dp-size --moe-data-parallel-size --nnodes --node-rank --dist-init-addr --nccl-init-addr", Of: field.Parallelism},
+		{Names: "--host --port --config --base-gpu-id --gpu-id-step --served-model-name --disable-radix-cache", Of: argv.Profile},
+		{Names: "--max-running-requests", Of: field.MaxNumSeqs},
+		{Names: "--chunked-prefill-size=-1"}, // prompts are not cut
+		{Names: "--chunked-prefill-size", Of: field.MaxNumBatchedTokens},
+		{Names: "--context-length", Of: field.MaxContextLength},
+		{Names: "--page-size", Of: argv.BlockSize},
+		{Names: "--mem-fraction-static", Of: field.MemoryFraction},
+		{Names: "--kv-cache-dtype", Of: field.KVDType, Stays: true},
+		{Names: "--quantization --torchao-config --modelopt-quant", Of: field.Weights, Stays: true},
+		{Names: argv.Common + "--weight-loader-* --weight-version --hf-chat-template-name --completion-template --file-storage-path --admin-api-key --fastapi-root-path --enable-metrics* " +
+			"--enable-cache-report --collect-tokens-histogram --bucket-* --prompt-tokens-buckets --generation-tokens-buckets --tokenizer-metrics-* --extra-metric-labels " +
+			"--decode-log-interval --enable-request-time-stats-logging --crash-dump-folder --show-time-cost --watchdog-timeout --soft-watchdog-timeout --dist-timeout " +
+			"--nccl-port --warmups --skip-server-warmup --grammar-backend --constrained-json-* --sampling-defaults --preferred-sampling-params", Of: argv.Harmless},
 	}
 }
 

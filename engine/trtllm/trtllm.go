@@ -16,6 +16,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/argv"
+	"plimsoll/engine/field"
 	"plimsoll/engine/kvlog"
 )
 
@@ -48,13 +49,24 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	return spec, nil
 }
 
-// Owned are the flags, by all their names, that say where TensorRT-LLM listens and
-// its layout, and the file that says whether it reuses blocks: given a second time
-// they would belie what is measured.
-func Owned() []string {
-	return []string{
-		"--host", "--port", "--tp_size", "--tensor_parallel_size", "--pp_size", "--pipeline_parallel_size", "--ep_size", "--moe_expert_parallel_size",
-		"--cp_size", "--context_parallel_size", "--extra_llm_api_options", "--config",
+// Arguments are what trtllm-serve's mean, and what Dynamo's workers take for it: the
+// same with hyphens, and keys of the configuration file. What is in that file is said
+// there alone.
+func Arguments() argv.Table {
+	return argv.Table{
+		{Names: "--model --model-path", Of: field.Model},
+		{Names: "--tp-size --tensor-parallel-size", Of: field.TP},
+		{Names: "--pp-size --pipeline-parallel-size --ep-size --expert-parallel-size --moe-expert-parallel-size --cluster-size --moe-cluster-parallel-size " +
+			"--cp-size --context-parallel-size --enable-attention-dp --gpus-per-node", Of: field.Parallelism},
+		{Names: "--host --port --extra-llm-api-options --config --served-model-name --kv-cache-config.enable-block-reuse", Of: argv.Profile},
+		{Names: "--max-batch-size", Of: field.MaxNumSeqs},
+		{Names: "--max-num-tokens", Of: field.MaxNumBatchedTokens},
+		{Names: "--max-seq-len", Of: field.MaxContextLength},
+		{Names: "--kv-block-size --kv-cache-config.tokens-per-block", Of: argv.BlockSize},
+		{Names: "--free-gpu-memory-fraction --kv-cache-free-gpu-memory-fraction --kv-cache-config.free-gpu-memory-fraction", Of: field.MemoryFraction},
+		{Names: "--kv-cache-dtype --kv-cache-config.dtype", Of: field.KVDType},
+		{Names: argv.Common + "--backend=pytorch --max-beam-width=1 --enable-chunked-prefill --num-postprocess-workers --fail-fast-on-attention-window-too-large " +
+			"--hf-revision --max-file-size-mb --guided-decoding-backend", Of: argv.Harmless},
 	}
 }
 
@@ -74,8 +86,6 @@ func check(cfg engine.Config) error {
 		return fmt.Errorf("its attention data parallelism is over all ranks of a stage: want TP 1 with DP %d", p.TP*p.DP)
 	case (p.TP*p.DP)%p.EP != 0:
 		return fmt.Errorf("%d expert-parallel ranks do not divide %d tensor-parallel ones", p.EP, p.TP*p.DP)
-	case cfg.KV == engine.FP4:
-		return errors.New("an fp4 KV cache is not driven here: want bf16 or fp8")
 	}
 	return nil
 }
@@ -108,8 +118,8 @@ func config(cfg engine.Config) string {
 	if f := cfg.MemoryFraction; f > 0 {
 		fmt.Fprintf(&b, "  free_gpu_memory_fraction: %s\n", argv.Fraction(f))
 	}
-	if cfg.KV == engine.FP8 {
-		fmt.Fprintf(&b, "  dtype: fp8\n")
+	if word := map[engine.DType]string{engine.FP8: "fp8", engine.FP4: "nvfp4"}[cfg.KV]; word != "" {
+		fmt.Fprintf(&b, "  dtype: %s\n", word)
 	}
 	if n := cfg.Limits.BlockSize; n > 0 {
 		fmt.Fprintf(&b, "  tokens_per_block: %d\n", n)

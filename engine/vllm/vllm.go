@@ -14,6 +14,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/argv"
+	"plimsoll/engine/field"
 )
 
 // Server is vLLM's server, by the flags of its releases since 0.8
@@ -26,6 +27,9 @@ type Server struct {
 
 // Spec is the process that runs cfg.
 func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
+	if argv.Says(s.Extra, "--kv-cache-dtype") {
+		cfg.KV = ""
+	}
 	if err := check(cfg); err != nil {
 		return engine.Spec{}, fmt.Errorf("vllm: %w", err)
 	}
@@ -36,14 +40,30 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	return line.Spec(cfg, l, "/health", s.ReadyTimeout), nil
 }
 
-// Owned are the flags, by all their names, that say where vLLM listens, its layout,
-// and whether it reuses prefixes: given a second time they would belie what is
-// measured.
-func Owned() []string {
-	return []string{
-		"--host", "--port", "--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp", "--data-parallel-size", "-dp",
-		"--prefill-context-parallel-size", "-pcp", "--enable-expert-parallel", "--no-enable-expert-parallel", "-ep",
-		"--enable-prefix-caching", "--no-enable-prefix-caching",
+// Arguments are what vLLM's mean (vllm/engine/arg_utils.py and
+// vllm/entrypoints/openai/cli_args.py of 0.32, read in November 2026).
+func Arguments() argv.Table {
+	return argv.Table{
+		{Names: "--model --model-tag", Of: field.Model},
+		{Names: "--tensor-parallel-size -tp", Of: field.TP},
+		{Names: "--pipeline-parallel-size -pp --data-parallel-* -dp -dpn -dpr -dpl -dpa -dpp -dpb -dph -dpe -dpm --enable-expert-parallel --no-enable-expert-parallel -ep " +
+			"--prefill-context-parallel-size -pcp --nnodes -n --node-rank -r --master-addr --master-port --headless", Of: field.Parallelism},
+		{Names: "--host --port --uds --config --device-ids --served-model-name --enable-prefix-caching --no-enable-prefix-caching", Of: argv.Profile},
+		{Names: "--max-num-seqs", Of: field.MaxNumSeqs},
+		{Names: "--max-num-batched-tokens", Of: field.MaxNumBatchedTokens},
+		{Names: "--max-model-len", Of: field.MaxContextLength},
+		{Names: "--block-size", Of: argv.BlockSize},
+		{Names: "--gpu-memory-utilization --device-memory-utilization", Of: field.MemoryFraction},
+		{Names: "--kv-cache-dtype", Of: field.KVDType, Stays: true},
+		{Names: "--quantization -q", Of: field.Weights, Stays: true},
+		{Names: argv.Common + "--code-revision --hf-config-path --hf-token --config-format --safetensors-* --ignore-patterns --use-tqdm-on-load --pt-load-map-location " +
+			"--enable-ep-weight-filter --generation-config --override-generation-config --max-logprobs --logprobs-mode --runner --convert --task --enable-chunked-prefill " +
+			"--default-chat-template-kwargs --response-role --enable-auto-tool-choice --exclude-tools-when-tool-choice-none --enable-reasoning --structured-outputs-config " +
+			"--guided-decoding-* --return-tokens-as-token-ids --max-log-len --disable-log-* --enable-log-* --no-enable-log-* --aggregate-engine-logging --uvicorn-* " +
+			"--disable-uvicorn-* --disable-fastapi-docs --api-server-count --root-path --middleware --h11-* --enable-request-id-headers --enable-server-load-tracking " +
+			"--enable-force-include-usage --enable-prompt-tokens-details --collect-detailed-traces --show-hidden-metrics-for-version --kv-cache-metrics* " +
+			"--custom-histogram-buckets --cudagraph-metrics --enable-mfu-metrics --prefix-caching-hash-algo --distributed-executor-backend " +
+			"--distributed-timeout-seconds --max-parallel-loading-workers --shutdown-timeout", Of: argv.Harmless},
 	}
 }
 
