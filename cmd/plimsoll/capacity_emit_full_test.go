@@ -17,8 +17,10 @@ func TestEmittedEnginesAreThePlans(t *testing.T) {
 		p := ran(t, 0, "capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--strategy", "disaggregated", "--fit", fit,
 			"--rate", "1", "--isl", "3000", "--osl", "50", "--ttft-p99", "2000", "--itl-p99", "50", "--max-num-batched-tokens", "2048", "--emit", "kubernetes")
 		w, err := dynamo.Read([]byte(p.out.String()))
-		if err != nil || w.Kind != kind || w.Model != "meta-llama/Meta-Llama-3.1-8B" || w.Limits.MaxModelLen != 3072 || w.Limits.MaxNumBatchedTokens != 2048 {
-			t.Errorf("%q: %+v, %v\n%s", fit, w, err, p.out.String())
+		e, _ := realEngineOf(kind)
+		said, errRead := e.arguments(deployment{}).Read(w.Args, engine.Config{})
+		if err != nil || errRead != nil || w.Kind != kind || w.Model != "meta-llama/Meta-Llama-3.1-8B" || said.Config.Limits.MaxModelLen != 3072 || said.Config.Limits.MaxNumBatchedTokens != 2048 {
+			t.Errorf("%q: %+v, %v, %v\n%s", fit, w, err, errRead, p.out.String())
 		}
 	}
 }

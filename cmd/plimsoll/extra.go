@@ -35,8 +35,7 @@ func extraArguments(c *cli.Context) []string {
 }
 
 // take reads the arguments of the engine's own program, a graph's and those after --:
-// what a plan knows goes into the options, the rest to the engine. Flags win over a
-// graph; beside them an argument after -- that says otherwise is refused.
+// what a plan knows goes into the options, the rest to the engine.
 func (o *profileOptions) take(d *deployment) error {
 	e, real := realEngineOf(d.kind)
 	if !real || len(o.extra) == 0 {
@@ -54,7 +53,7 @@ func (o *profileOptions) take(d *deployment) error {
 			e = e.Hint("%s sets it", of)
 		}
 		return e.Hint("--command TEMPLATE gives the whole command line")
-	case len(s.Against) > 0 && o.dynamo.Model == "":
+	case len(s.Against) > 0:
 		a := s.Against[0]
 		return field.Errorf("%s after --: the profile's %s says otherwise. Leave one of them out", strings.Join(o.redacted(a.Words()), " "), a.Of)
 	}

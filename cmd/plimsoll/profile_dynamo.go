@@ -59,7 +59,14 @@ func setWorker(c *cli.Context, w dynamo.Worker, path string) error {
 	if err := c.Set("engine", string(w.Kind)); err != nil {
 		return err
 	}
-	c.App.Metadata[extraKey] = append(slices.Clone(w.Args), extraArguments(c)...)
+	var words []string
+	e, _ := realEngineOf(w.Kind)
+	for _, a := range e.arguments(deployment{}).Arguments(w.Args) {
+		if flag, says := strings.CutPrefix(a.Of, "--"); !says || a.Of == field.Weights || !c.IsSet(flag) {
+			words = append(words, a.Words()...)
+		}
+	}
+	c.App.Metadata[extraKey] = append(words, extraArguments(c)...)
 	return setFlags(c, yaml.MapSlice{{Key: "model", Value: w.Model}}, "--config "+path)
 }
 

@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 		{vllm.Arguments(), "-q modelopt_fp4 --kv-cache-dtype fp8_e5m2", with(none, 0, engine.FP8, engine.FP4), "-q modelopt_fp4 --kv-cache-dtype fp8_e5m2", "", ""},
 		{vllm.Arguments(), "--quantization compressed-tensors --max-model-len auto --kv-cache-dtype auto", none, "--quantization compressed-tensors --max-model-len auto --kv-cache-dtype auto", "", "--quantization"},
 		{vllm.Arguments(), "--enforce-eager --cpu-offload-gb 4 --speculative-config.method ngram", none, "--enforce-eager --cpu-offload-gb 4 --speculative-config.method ngram", "", "--enforce-eager --cpu-offload-gb --speculative-config.method"},
-		{vllm.Arguments(), "--trust-remote-code --tool-call-parser hermes --dtype bfloat16 --seed=-1 --chat-template=-x", none, "--trust-remote-code --tool-call-parser hermes --dtype bfloat16 --seed -1 --chat-template=-x", "", ""},
+		{vllm.Arguments(), "--trust-remote-code --tool-call-parser hermes --dtype bfloat16 --seed=-1 --chat-template=-x", none, "--trust-remote-code --tool-call-parser hermes --dtype bfloat16 --seed=-1 --chat-template=-x", "", ""},
 		{vllm.Arguments(), "--dtype float32 --no-enable-chunked-prefill", none, "--dtype float32 --no-enable-chunked-prefill", "", "--dtype --no-enable-chunked-prefill"},
 		{vllm.Arguments(), "-tp 2 --data_parallel_size=2 -ep --port 1 --tensor-par 4 --model m --device cuda", none, "--device cuda", "-tp --data_parallel_size -ep --port --tensor-par --model", ""},
 		{vllm.Arguments(), "x --max-num 3", none, "x --max-num 3", "", "x --max-num"}, // which may be one or the other

@@ -39,12 +39,13 @@ type Argument struct {
 	Name   string // as it is spelt, with its dashes
 	Values []string
 	Row
+	spelt []string // the words that it was read from
 }
 
 // Value is all values in one.
 func (a Argument) Value() string { return strings.Join(a.Values, " ") }
 
-// Words are the argument as a command line has it.
+// Words are the argument as a command line has it, with no = where it needs none.
 func (a Argument) Words() []string {
 	if len(a.Values) == 1 && isName(a.Values[0]) {
 		return []string{a.Name + "=" + a.Values[0]}
@@ -73,11 +74,12 @@ func (t Table) Arguments(words []string) (all []Argument) {
 	for _, w := range words {
 		switch name, value, has := strings.Cut(w, "="); {
 		case isName(w) && has:
-			all = append(all, Argument{Name: name, Values: []string{value}})
+			all = append(all, Argument{Name: name, Values: []string{value}, spelt: []string{w}})
 		case isName(w), len(all) == 0:
-			all = append(all, Argument{Name: w})
+			all = append(all, Argument{Name: w, spelt: []string{w}})
 		default:
-			all[len(all)-1].Values = append(all[len(all)-1].Values, w)
+			a := &all[len(all)-1]
+			a.Values, a.spelt = append(a.Values, w), append(a.spelt, w)
 		}
 	}
 	for i := range all {
@@ -150,7 +152,7 @@ func (t Table) Read(words []string, asked engine.Config) (Said, error) {
 			}
 		}
 		if told {
-			s.Rest = append(s.Rest, a.Words()...)
+			s.Rest = append(s.Rest, a.spelt...)
 		}
 	}
 	if l := &s.Config.Limits; slots {

@@ -57,7 +57,7 @@ func Arguments() argv.Table {
 		{Names: "--kv-cache-dtype", Of: field.KVDType, Stays: true},
 		{Names: "--quantization -q", Of: field.Weights, Stays: true},
 		{Names: argv.Common + "--code-revision --hf-config-path --hf-token --config-format --safetensors-* --ignore-patterns --use-tqdm-on-load --pt-load-map-location " +
-			"--enable-ep-weight-filter --generation-config --override-generation-config --max-logprobs --logprobs-mode --runner --convert --task --enable-chunked-prefill " +
+			"--enable-ep-weight-filter --language-model-only --generation-config --override-generation-config --max-logprobs --logprobs-mode --runner --convert --task --enable-chunked-prefill " +
 			"--default-chat-template-kwargs --response-role --enable-auto-tool-choice --exclude-tools-when-tool-choice-none --enable-reasoning --structured-outputs-config " +
 			"--guided-decoding-* --return-tokens-as-token-ids --max-log-len --disable-log-* --enable-log-* --no-enable-log-* --aggregate-engine-logging --uvicorn-* " +
 			"--disable-uvicorn-* --disable-fastapi-docs --api-server-count --root-path --middleware --h11-* --enable-request-id-headers --enable-server-load-tracking " +
