@@ -20,6 +20,7 @@ const (
 	Kubeconfig          = prefix + "kubeconfig"
 	KubeNamespace       = prefix + "kube-namespace"
 	KVDRAM              = prefix + "kv-dram"
+	KVDType             = prefix + "kv-dtype"
 	KVNVMe              = prefix + "kv-nvme"
 	KVTokens            = prefix + "kv-tokens"
 	LoadTime            = prefix + "load-time"

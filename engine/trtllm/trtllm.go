@@ -74,7 +74,7 @@ func check(cfg engine.Config) error {
 		return fmt.Errorf("its attention data parallelism is over all ranks of a stage: want TP 1 with DP %d", p.TP*p.DP)
 	case (p.TP*p.DP)%p.EP != 0:
 		return fmt.Errorf("%d expert-parallel ranks do not divide %d tensor-parallel ones", p.EP, p.TP*p.DP)
-	case cfg.KV == engine.FP4:
+	case cfg.KV.Width() == engine.FP4:
 		return errors.New("an fp4 KV cache is not driven here: want bf16 or fp8")
 	}
 	return nil
