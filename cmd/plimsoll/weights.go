@@ -8,10 +8,10 @@ import (
 const published = "published"
 
 // weightsUsage is of --weights, wherever it is.
-const weightsUsage = "storage of the weights, `published|bf16|fp8|fp4|nvfp4|mxfp4|int4`: as the model is published (catalog, config.json and files beside it), or another; fp4 is nvfp4 unless it is published in another format"
+const weightsUsage = "storage of the weights, `TYPE`: published (as catalog, config.json or a file beside it says), bf16, fp8, nvfp4, mxfp4, int4, or fp4, which is nvfp4 unless another is published"
 
 // kvUsage is of --kv-dtype, wherever an engine is modelled.
-const kvUsage = "storage of the KV cache, `bf16|fp8|nvfp4` (default: as the checkpoint says, else bf16)"
+const kvUsage = "storage of the KV cache, `bf16|fp8|nvfp4` (default: the checkpoint's, else bf16)"
 
 // kvTypes are what --kv-dtype takes.
 var kvTypes = []string{string(engine.BF16), string(engine.FP8), string(engine.NVFP4)}

@@ -164,6 +164,8 @@ func (w hfWeights) algorithm() (scheme, error) {
 		return scheme{engine.FP8, 8, 32, group(128), group(128)}, nil
 	case name == "FP8":
 		return scheme{as: engine.FP8, bits: 8}, nil
+	case name == "UNQUANTIZED", name == "NONE":
+		return plain, nil
 	case strings.HasPrefix(name, "FP8"), strings.HasPrefix(name, "W8"), strings.HasPrefix(name, "INT8"):
 		return scheme{engine.FP8, 8, 32, 1, 0}, nil
 	}
@@ -293,8 +295,10 @@ func (q hfQuantization) stores() (*stores, error) {
 		case len(q.Layers) > 0:
 			err = s.each(q.Layers)
 		case algo == "" && (q.KVAlgo != nil || q.KV != nil): // of the KV cache alone
-		case algo == "", strings.EqualFold(algo, "MIXED_PRECISION"):
+		case len(q.Groups) > 0 && (algo == "" || strings.EqualFold(algo, "MIXED_PRECISION")):
 			err = q.groups(s)
+		case algo == "":
+			err = errors.New("no quant_algo")
 		default:
 			s.rest, err = q.algorithm()
 			s.head = s.rest
@@ -340,7 +344,7 @@ func (q hfQuantization) stores() (*stores, error) {
 // method is quant_method, or whose file it is that has none.
 func (q hfQuantization) method() string {
 	switch method := strings.ToLower(strings.ReplaceAll(q.Method, "_", "-")); {
-	case strings.HasPrefix(method, "modelopt"), q.Inner != nil:
+	case strings.HasPrefix(method, "modelopt"), method == "" && q.Algo != nil:
 		return "modelopt"
 	case method == "compressed-tensors", method == "" && q.Groups != nil:
 		return "compressed-tensors"
@@ -352,9 +356,6 @@ func (q hfQuantization) method() string {
 
 // groups are compressed-tensors' config_groups: by name, else all of what they call Linear.
 func (q hfQuantization) groups(s *stores) error {
-	if len(q.Groups) == 0 {
-		return errors.New("no config_groups")
-	}
 	for _, name := range slices.Sorted(maps.Keys(q.Groups)) {
 		g := q.Groups[name]
 		if g.Weights == nil || len(g.Targets) == 1 && strings.HasSuffix(g.Targets[0], "Attention") { // of the KV cache
@@ -448,23 +449,23 @@ func (q hfQuantization) torchao() (scheme, error) {
 // 0.32 and SGLang 0.5.23 do from modelopt and compressed-tensors. Words are what it says
 // where that is not understood.
 func (q hfQuantization) kv() (d engine.DType, words string) {
-	said := value(q.KVAlgo)
+	said, raw := value(q.KVAlgo), value(q.KV)
 	var as hfWeights
 	switch method := q.method(); {
 	case method != "modelopt" && method != "compressed-tensors":
 		return "", ""
-	case q.KV == nil, json.Unmarshal(*q.KV, &said) == nil:
-	case json.Unmarshal(*q.KV, &as) != nil:
-		return "", "kv_cache_scheme " + string(*q.KV)
+	case raw == nil, json.Unmarshal(raw, &said) == nil:
+	case json.Unmarshal(raw, &as) == nil && as.floats():
+		said = fmt.Sprintf("FP%d", as.size())
 	default:
-		said = fmt.Sprintf("%d-bit %s", as.size(), as.Type)
+		said = string(raw)
 	}
 	switch strings.ToUpper(said) {
 	case "", "NONE":
 		return "", ""
-	case "FP8", "8-BIT FLOAT":
+	case "FP8":
 		return engine.FP8, ""
-	case "NVFP4", "4-BIT FLOAT":
+	case "NVFP4", "FP4":
 		return engine.NVFP4, ""
 	}
 	return "", said

@@ -137,10 +137,13 @@ func TestStoredBits(t *testing.T) {
 		{experts, `{"quantization":{"quant_algo":"W4A16_AWQ","group_size":128,"exclude_modules":["lm_head","*self_attn*"]}}`, 0, 4.125, 0, ""},
 		{experts, `{"quantization":{"quant_algo":"MIXED_PRECISION","kv_cache_quant_algo":"FP8","quantized_layers":{
 			"model.layers.0.self_attn.q_proj":{"quant_algo":"FP8"},"model.layers.0.self_attn.k_proj":{"quant_algo":"FP8"},"model.layers.0.self_attn.v_proj":{"quant_algo":"FP8"},"model.layers.0.self_attn.o_proj":{"quant_algo":"FP8"},
-			"model.layers.0.mlp.experts":{"quant_algo":"NVFP4","group_size":16},"model.layers.1.mlp.experts.0.gate_proj":{"quant_algo":"NVFP4"},"model.layers.1.mlp.experts.0.up_proj":{"quant_algo":"NVFP4"},"model.layers.1.mlp.experts.0.down_proj":{"quant_algo":"NVFP4"}}}}`, 12, 4.5, 0, engine.FP8},
+			"model.layers.0.mlp.experts":{"quant_algo":"NVFP4","group_size":16},"model.layers.1.mlp.experts.3.gate_proj":{"quant_algo":"NVFP4"},"model.layers.1.mlp.experts.3.up_proj":{"quant_algo":"NVFP4"},"model.layers.1.mlp.experts.3.down_proj":{"quant_algo":"NVFP4"},"model.layers.1.self_attn":{"quant_algo":"UNQUANTIZED"}}}}`, 12, 4.5, 0, engine.FP8},
 		{dense, `{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION","quantized_layers":{"model.language_model.layers.1.mlp.gate_proj":{"quant_algo":"MXFP8"},"lm_head":{"quant_algo":"FP8"}}}`, 0, (5*16 + 8.25) / 6, 8, ""},
 
+		{dense, `{"quant_algo":"MIXED_PRECISION","quantized_layers":{"model.embed_tokens":{"quant_algo":"FP8"}}}`, 0, 0, 8, ""}, // as one of the two
+
 		// compressed-tensors
+		{dense, `{"quant_method":"compressed-tensors","config_groups":{},"kv_cache_scheme":{"num_bits":8,"type":"float","strategy":"tensor","symmetric":true}}`, 0, 0, 0, engine.FP8},
 		{dense, `{"quant_method":"compressed-tensors","ignore":["lm_head","model.vision_tower.layers.0.self_attn.q_proj"],"kv_cache_scheme":{"num_bits":8,"type":"float","strategy":"tensor"},"config_groups":{"group_0":{"targets":["Linear"],` + fp8 + `}}}`, 8 + 32./1024, 8 + 2*(32./1024)/3 + (32./4096)/3, 0, engine.FP8},
 		{experts, `{"quant_method":"compressed-tensors","format":"pack-quantized","ignore":["lm_head","re:.*self_attn.*","re:.*shared_experts.*"],"config_groups":{"group_0":{"targets":["Linear"],` + int4 + `}}}`, 0, 4.5, 0, ""},
 		{experts, `{"quant_method":"compressed-tensors","config_groups":{"group_0":{"targets":["re:.*mlp.experts.*(gate|up|down)_proj$"],` + int4 + `}}}`, 0, 4.5, 0, ""},
@@ -212,6 +215,24 @@ func TestStoredByFamily(t *testing.T) {
 		if a, f := m.WeightTypes(m.Weights); a != tt.attention || f != tt.ffn {
 			t.Errorf("%s without %s: %s, %s; want %s, %s", tt.file, tt.ignore, a, f, tt.attention, tt.ffn)
 		}
+	}
+}
+
+// Kimi-K2's experts in INT4 with a scale in BF16 for each 32, as its checkpoint says it.
+func TestStoredKimi(t *testing.T) {
+	b, err := os.ReadFile("testdata/hf/kimi-k2.5.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const config = `{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","ignore":["lm_head","re:.*self_attn.*","re:.*shared_experts.*","re:.*mlp\\.(gate|up|gate_up|down)_proj.*"],
+		"config_groups":{"group_0":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","strategy":"group","group_size":32,"symmetric":true,"actorder":null}}}},`
+	m, err := readHFConfig(strings.NewReader(strings.Replace(string(b), "{", config, 1)), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := defaults(t).Model("kimi-k2.5")
+	if err != nil || m.WeightBytes("int4") != row.WeightBytes("int4") || m.QuantBlock != row.QuantBlock || math.Abs(m.WeightBytes("int4")/1e9-594.2) > 0.1 {
+		t.Errorf("%.1f GB, blocks of %d; the row %.1f, %d, %v", m.WeightBytes("int4")/1e9, m.QuantBlock, row.WeightBytes("int4")/1e9, row.QuantBlock, err)
 	}
 }
 

@@ -22,6 +22,9 @@ type rule struct {
 // outer is what a layer's name may begin with, by who wrote the checkpoint.
 var outer = regexp.MustCompile(`^(?:(?:model|language_model|text_model|backbone|llm)\.)+`)
 
+// numbered is one of a layer's experts, all of which are stored as the first.
+var numbered = regexp.MustCompile(`\bexperts\.\d+\b`)
+
 // prefixes are those that regular expressions are tried with.
 var prefixes = []string{"", "model.", "model.language_model.", "language_model.model.", "language_model.", "backbone."}
 
@@ -31,7 +34,7 @@ func newRule(entries []string, as scheme) (rule, error) {
 		pattern, is := strings.CutPrefix(e, "re:")
 		if e = strings.Trim(strings.TrimRight(outer.ReplaceAllString(e, ""), "*"), "."); !is {
 			if !strings.ContainsAny(e, "*?[") {
-				r.literal[e] = true
+				r.literal[numbered.ReplaceAllString(e, "experts.0")] = true
 				continue
 			}
 			pattern = strings.NewReplacer(`\*`, ".*", `\?`, ".", `\[`, "[", `\]`, "]").Replace(regexp.QuoteMeta(e)) + `(?:\..*)?$`
@@ -116,10 +119,10 @@ func (c hfConfig) store(f hfFamily, m *Model, s *stores) {
 			s.tally(i, theirs, m.Experts, m.expert(), &all, &ffn, &experts)
 		}
 	}
-	p, head, most := m.parts(), []matrix{{"lm_head", m.Hidden, m.Vocab}}, all.mostly()
-	all.bytes += 2 * float64(p.embeddings+p.norms+p.routers)
+	p, most, vocabulary := m.parts(), all.mostly(), []matrix{{"", m.Hidden, m.Vocab}}
+	all.bytes += 2*float64(p.norms+p.routers) + s.of([]string{"embed_tokens"}, plain).bytes(vocabulary)
 	if !m.TiedEmbeddings {
-		all.bytes += s.of([]string{"lm_head"}, s.head).bytes(head) - plain.bytes(head)
+		all.bytes += s.of([]string{"lm_head"}, s.head).bytes(vocabulary)
 	}
 	if m.Weights = most.as; m.Weights != engine.MXFP4 && most.scale > 0 && most.cols > 0 { // engines pad MXFP4
 		m.QuantBlock = max(most.rows, most.cols)
