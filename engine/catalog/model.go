@@ -301,8 +301,10 @@ func (m Model) attention() []matrix {
 			query *= 2
 		}
 		return []matrix{
-			{"self_attn.q_proj self_attn.qkv_proj", m.Hidden, query}, {"self_attn.k_proj self_attn.qkv_proj", m.Hidden, kv},
-			{"self_attn.v_proj self_attn.qkv_proj", m.Hidden, kv}, out,
+			{"self_attn.q_proj self_attn.qkv_proj", m.Hidden, query},
+			{"self_attn.k_proj self_attn.qkv_proj", m.Hidden, kv},
+			{"self_attn.v_proj self_attn.qkv_proj", m.Hidden, kv},
+			out,
 		}
 	}
 	query := []matrix{{"self_attn.q_proj", m.Hidden, heads + m.QHeads*m.RopeHeadDim}}
@@ -330,7 +332,8 @@ func (m Model) linear() []matrix {
 func (m Model) indexer() []matrix {
 	return []matrix{
 		{"self_attn.indexer.wq_b", cmp.Or(m.QLoraRank, m.Hidden), m.IndexHeads * m.IndexHeadDim},
-		{"self_attn.indexer.wk", m.Hidden, m.IndexHeadDim}, {"self_attn.indexer.weights_proj", m.Hidden, m.IndexHeads},
+		{"self_attn.indexer.wk", m.Hidden, m.IndexHeadDim},
+		{"self_attn.indexer.weights_proj", m.Hidden, m.IndexHeads},
 	}
 }
 

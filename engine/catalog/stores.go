@@ -14,9 +14,9 @@ import (
 // by what holds them, by a part of that ("self_attn", "mlp.gate"), by a glob, or by a
 // regular expression after "re:".
 type rule struct {
-	literal  map[string]bool // runs of components
-	patterns []*regexp.Regexp
-	as       scheme
+	literal         map[string]bool // runs of components
+	globs, patterns []*regexp.Regexp
+	as              scheme
 }
 
 // outer is what a layer's name may begin with, by who wrote the checkpoint.
@@ -43,7 +43,11 @@ func newRule(entries []string, as scheme) (rule, error) {
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", e, err)
 		}
-		r.patterns = append(r.patterns, re)
+		if is {
+			r.patterns = append(r.patterns, re)
+		} else {
+			r.globs = append(r.globs, re)
+		}
 	}
 	return r, nil
 }
@@ -58,7 +62,7 @@ func (r rule) names(name string) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(r.patterns, func(re *regexp.Regexp) bool {
+	return slices.ContainsFunc(r.globs, func(re *regexp.Regexp) bool { return re.MatchString(name) }) || slices.ContainsFunc(r.patterns, func(re *regexp.Regexp) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return re.MatchString(p + name) })
 	})
 }
@@ -104,17 +108,19 @@ func (c hfConfig) store(f hfFamily, m *Model, s *stores) {
 	theirs := strings.NewReplacer(f.names...)
 	for i := range m.Layers {
 		mixer, feed := c.kinds(*m, i)
-		if mixer == 'M' {
+		switch mixer {
+		case 'M':
 			s.tally(i, theirs, 1, m.linear(), &all, &attention)
-		} else if mixer == '*' {
+		case '*':
 			s.tally(i, theirs, 1, m.attention(), &all, &attention)
+			if m.IndexLayers > 0 && (c.IndexTypes == nil || c.IndexTypes[i] == "full") {
+				s.tally(i, theirs, 1, m.indexer(), &all, &attention)
+			}
 		}
-		if mixer == '*' && m.IndexLayers > 0 && (c.IndexTypes == nil || c.IndexTypes[i] == "full") {
-			s.tally(i, theirs, 1, m.indexer(), &all, &attention)
-		}
-		if feed == '-' {
+		switch feed {
+		case '-':
 			s.tally(i, theirs, 1, m.dense(), &all, &ffn)
-		} else if feed == 'E' {
+		case 'E':
 			s.tally(i, theirs, 1, m.shared(), &all, &ffn)
 			s.tally(i, theirs, m.Experts, m.expert(), &all, &ffn, &experts)
 		}
