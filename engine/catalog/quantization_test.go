@@ -151,6 +151,7 @@ func TestStoredBits(t *testing.T) {
 
 		// the others
 		{dense, `{"quant_method":"awq","bits":4,"group_size":128,"zero_point":true,"modules_to_not_convert":["model.layers.0."]}`, (16 + 4.15625) / 2, (16 + 4.15625) / 2, 0, ""},
+		{dense, `{"quant_method":"awq","bits":4,"group_size":128}`, 4.15625, 4.15625, 0, ""},
 		{dense, `{"w_bit":4,"q_group_size":64,"zero_point":true}`, 4.3125, 4.3125, 0, ""},
 		{dense, `{"quant_method":"gptq","bits":4,"group_size":128,"sym":true,"lm_head":true}`, 4.125, 4.125, 4.125, ""},
 		{dense, `{"quant_method":"gptq","bits":4,"group_size":128,"sym":false,"dynamic":{"-:.*self_attn.*":{},"+:.*layers\\.1\\..*":{"bits":8}}}`, 0, (4.15625 + 8.1875) / 2, 0, ""},
@@ -159,6 +160,7 @@ func TestStoredBits(t *testing.T) {
 		{experts, `{"quant_method":"mxfp4","modules_to_not_convert":["model.layers.*.self_attn","model.layers.*.mlp.router","lm_head"]}`, 0, 4.25, 0, ""},
 		{dense, `{"quant_method":"fp8","weight_block_size":[128,128],"modules_to_not_convert":["model.layers.0.self_attn.o_proj","lm_head"]}`, (16 + 7*(8+32./16384)) / 8, 8 + 32./16384, 0, ""},
 		{dense, `{"quant_method":"bitsandbytes","load_in_4bit":true,"llm_int8_skip_modules":["lm_head","model.layers.1.mlp"]}`, 4.5, (4.5 + 16) / 2, 0, ""},
+		{dense, `{"quant_method":"bitsandbytes","load_in_4bit":true,"bnb_4bit_use_double_quant":true}`, 4 + 8.125/64, 4 + 8.125/64, 0, ""},
 		{dense, `{"quant_method":"quark","exclude":["lm_head","re:.*down_proj"],"global_quant_config":{"weight":{"dtype":"fp8_e4m3","qscheme":"per_tensor"}},"layer_quant_config":{"*self_attn*":{"weight":{"dtype":"fp4","qscheme":"per_group","group_size":32}},"*k_proj":{"weight":null}}}`, 4.25, (2*8 + 16.) / 3, 0, ""},
 	} {
 		m := quantized(t, tt.shape, tt.config)

@@ -54,10 +54,9 @@ func newRule(entries []string, as scheme) (rule, error) {
 
 // names reports whether r is about the matrix of that name.
 func (r rule) names(name string) bool {
-	parts := strings.Split(name, ".")
-	for from := range parts {
-		for to := from + 1; to <= len(parts); to++ {
-			if r.literal[strings.Join(parts[from:to], ".")] {
+	for from := 0; len(r.literal) > 0 && from < len(name); from++ {
+		for to := from + 1; (from == 0 || name[from-1] == '.') && to <= len(name); to++ {
+			if (to == len(name) || name[to] == '.') && r.literal[name[from:to]] {
 				return true
 			}
 		}
