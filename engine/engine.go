@@ -48,23 +48,39 @@ type DType string
 
 // The storage types; the empty DType means BF16.
 const (
-	BF16 DType = "bf16"
-	FP8  DType = "fp8"
-	FP4  DType = "fp4"
+	BF16  DType = "bf16"
+	FP8   DType = "fp8"
+	FP4   DType = "fp4"   // 4 bits as a model is published, else NVFP4
+	NVFP4 DType = "nvfp4" // a scale of 8 bits for each 16 numbers
+	MXFP4 DType = "mxfp4" // a scale of 8 bits for each 32 (OCP Microscaling Formats v1.0, 2023-09)
+	INT4  DType = "int4"  // a scale of 16 bits for each group
 )
 
-// Bytes is the size of one element, in bytes; BF16 for the empty DType.
-func (d DType) Bytes() float64 {
-	switch d {
-	case FP8:
-		return 1
-	case FP4:
-		return 0.5
-	case BF16:
-		return 2
-	default:
-		return 2
+// WeightTypes are the words for how weights are stored.
+func WeightTypes() []string {
+	return []string{string(BF16), string(FP8), string(FP4), string(NVFP4), string(MXFP4), string(INT4)}
+}
+
+// Width is d without the format of its scales: FP4 for whatever has 4 bits.
+func (d DType) Width() DType {
+	if d == NVFP4 || d == MXFP4 || d == INT4 {
+		return FP4
 	}
+	return d
+}
+
+// Bytes is the size of one element, in bytes, without weights' scales but with those of
+// an NVFP4 KV cache; BF16 for the empty DType.
+func (d DType) Bytes() float64 {
+	switch {
+	case d == FP8:
+		return 1
+	case d == NVFP4:
+		return 0.5 + 1.0/16
+	case d.Width() == FP4:
+		return 0.5
+	}
+	return 2
 }
 
 // Limits bounds what an engine schedules, in each of its data-parallel ranks. A

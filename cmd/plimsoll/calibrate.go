@@ -22,7 +22,7 @@ func calibrateCommand() *cli.Command {
 	return &cli.Command{
 		Name: "calibrate", Usage: "fit the latency model to measured points of an engine", ArgsUsage: "DIR|FILE",
 		Description: "DIR is a profile's folder. FILE is a table, CSV with the columns model, gpu, tp, isl, osl, loop (closed or\n" +
-			"open), and where known precision (bf16, fp8, fp4), kv_dtype (bf16, fp8), backend, version, concurrency (closed),\n" +
+			"open), and where known precision (bf16, fp8, nvfp4 …), kv_dtype (bf16, fp8), backend, version, concurrency (closed),\n" +
 			"rate_rps (open), ttft_ms, tpot_ms. Lengths are tokens, rates requests per second. A closed loop's ttft_ms counts at\n" +
 			"concurrency 1 only: beyond, it is mostly how the client's requests bunch. A point that the\n" +
 			"others contradict counts for little, and is named. The result is for --fit.\n\n" +

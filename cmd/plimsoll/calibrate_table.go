@@ -141,8 +141,8 @@ func (p *rowParser) read(cat catalog.Catalog) (tableRow, error) {
 	}
 	o.Config = engine.Config{
 		Kind: engine.KindEstimate, Model: o.Model.Name, GPU: o.GPU.Name, Parallelism: engine.TP(p.integer("tp")),
-		Weights: p.storage("precision", dep.StorageOf("", o.Model).Weights, "bf16", "fp8", "fp4"),
-		KV:      p.storage("kv_dtype", "", "bf16", "fp8"),
+		Weights: p.storage("precision", dep.StorageOf("", "", o.Model).Weights, engine.WeightTypes()...),
+		KV:      p.storage("kv_dtype", o.Model.KV, kvTypes...),
 	}
 	o.ISL, o.OSL = p.integer("isl"), p.integer("osl")
 	ttft, tpot := p.number("ttft_ms")/1e3, p.number("tpot_ms")/1e3

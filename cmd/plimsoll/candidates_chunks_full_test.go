@@ -44,7 +44,7 @@ func TestAggregatedEnginesAreStartedAgainWithOtherChunks(t *testing.T) {
 	of := func(kind engine.Kind, change func(*profileOptions, *deployment)) []engine.Config {
 		t.Helper()
 		o := profileOptions{mode: sweep.Aggregated, isl: 3000, osl: 150, sla: gaps, layouts: dep.PowersOfTwo(2), traffic: traffic{isl: 3000, osl: 150}}
-		d := deployment{kind: kind, model: &m, gpu: &g, gpuCount: 2, fit: fit, weights: dep.StorageOf("", m)}
+		d := deployment{kind: kind, model: &m, gpu: &g, gpuCount: 2, fit: fit, weights: dep.StorageOf("", "", m)}
 		if isReal(string(kind)) {
 			if err := d.setServer(o); err != nil {
 				t.Fatal(err)

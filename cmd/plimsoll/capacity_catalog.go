@@ -61,7 +61,7 @@ func showCatalog(c *cli.Context) error {
 func modelRows(ms []catalog.Model) *table {
 	t := newTable("model", "parameters", "active", "layers", "attention", "experts", "context", "weights", "GB", "KV bytes/token", "source")
 	for _, m := range ms {
-		stored := dep.StorageOf("", m).Weights
+		stored := dep.StorageOf("", "", m).Weights
 		attention, experts := fmt.Sprintf("GQA %d/%d", m.QHeads, m.KVHeads), "–"
 		if m.MLA() {
 			attention = fmt.Sprintf("MLA %d", m.KVLoraRank)

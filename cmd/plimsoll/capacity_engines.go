@@ -117,7 +117,7 @@ func (o capacityOptions) layouts() ([]candidate, []profile.Skip, error) {
 func (o capacityOptions) engines(m catalog.Model, gpu string) ([]build.Model, []dep.Refusal) {
 	layouts, refused := o.asked, []dep.Refusal(nil)
 	if layouts == nil {
-		layouts, refused = dep.Layouts(&m, true, o.maxEngine, dep.StorageOf(o.fleet.Weights, m).Weights)
+		layouts, refused = dep.Layouts(&m, true, o.maxEngine, dep.StorageOf(o.fleet.Weights, "", m).Weights)
 	}
 	sources, most := map[engine.Parallelism]build.Model{}, o.maxEngine
 	for _, p := range o.asked {
@@ -161,20 +161,20 @@ func (o capacityOptions) modelLen(m catalog.Model) (int, error) {
 
 // whatHolds names GPUs of the catalog that hold the model and a request.
 func (d demand) whatHolds(f build.Options, cat catalog.Catalog, m catalog.Model) string {
-	limits, stored := f.Limits, dep.StorageOf(f.Weights, m).Weights
+	limits, stored := f.Limits, dep.StorageOf(f.Weights, f.KV, m)
 	limits.MaxModelLen = max(limits.MaxModelLen, int(d.longest()))
-	layouts, _ := dep.Layouts(&m, true, 2*serverGPUs, stored)
+	layouts, _ := dep.Layouts(&m, true, 2*serverGPUs, stored.Weights)
 	var names []string
 	for _, g := range cat.GPUs() {
 		for _, p := range layouts {
-			if dep.Room(m, &g, engine.Config{Parallelism: p, Weights: stored, KV: f.KV, Limits: limits}) == nil {
+			if dep.Room(m, &g, engine.Config{Parallelism: p, Weights: stored.Weights, KV: stored.KV, Limits: limits}) == nil {
 				names = append(names, fmt.Sprintf("%d × %s (%s)", p.GPUs(), g.Name, p.Label()))
 				break
 			}
 		}
 	}
 	if len(names) == 0 {
-		return fmt.Sprintf("no GPU of the catalog holds it on up to %d GPUs in %s: --weights fp8 or fp4 takes less", 2*serverGPUs, stored)
+		return fmt.Sprintf("no GPU of the catalog holds it on up to %d GPUs in %s: --weights fp8 or fp4 takes less", 2*serverGPUs, stored.Weights)
 	}
 	return "these hold it: " + strings.Join(names, ", ")
 }

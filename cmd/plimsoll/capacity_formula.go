@@ -112,7 +112,7 @@ func (o capacityOptions) givenEngine(m catalog.Model, g catalog.GPU) capacity.Th
 		Name: fmt.Sprintf("%s on %s, TP%d, as given", m.Name, g.Name, layout.TP), Model: m.Name, GPU: g.Name, TP: layout.GPUs(),
 		PrefillTPS: o.given.prefill, DecodeTPS: o.given.decode,
 		MaxBatch:        cmp.Or(o.fleet.Limits.MaxNumSeqs, max(1, int(o.given.decode*o.slo.ITLP99.Seconds()))),
-		KVBytesPerToken: int64(m.KVBytesPerToken(o.fleet.KV)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Published,
+		KVBytesPerToken: int64(m.KVBytesPerToken(cmp.Or(o.fleet.KV, m.KV))), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Published,
 	}
 }
 
@@ -134,8 +134,9 @@ func (o capacityOptions) apply(out formulaPlan, m catalog.Model, price offer) (f
 	if o.strategy == capacity.Auto {
 		out.Compared = o.compared(out.Throughput, options)
 	}
+	stored := dep.StorageOf(o.fleet.Weights, o.fleet.KV, m)
 	out.Corrections = capacity.Misleads(o.workload, o.slo, out.Throughput, options, out.FormulaPlan, capacity.Facts{
-		Model: m, Weights: dep.StorageOf(o.fleet.Weights, m).Weights, KV: o.fleet.KV, ReplicaAvailability: o.failures.ReplicaAvailability,
+		Model: m, Weights: stored.Weights, KV: stored.KV, ReplicaAvailability: o.failures.ReplicaAvailability,
 		GroupsPerDomain: o.failures.DomainGPUs / out.Throughput.TP,
 	})
 	return out, nil

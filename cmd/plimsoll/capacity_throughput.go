@@ -29,8 +29,7 @@ func (o oneEngine) modelThroughputs(cat catalog.Catalog, m catalog.Model, g cata
 	var last error
 	var unmet *unmetError
 	var out []capacity.Throughput
-	stored := dep.StorageOf(o.fleet.Weights, m)
-	stored.KV = o.fleet.KV
+	stored := dep.StorageOf(o.fleet.Weights, o.fleet.KV, m)
 	layouts := o.asked
 	if layouts == nil {
 		layouts = dep.PowersOfTwo(serverGPUs)

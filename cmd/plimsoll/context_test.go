@@ -37,7 +37,7 @@ func TestContextForTheTrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := deployment{kind: engine.KindEstimate, model: &m, gpu: &g, gpuCount: 2, weights: dep.StorageOf("", m)}
+		d := deployment{kind: engine.KindEstimate, model: &m, gpu: &g, gpuCount: 2, weights: dep.StorageOf("", "", m)}
 		o := profileOptions{isl: 500, osl: 100, maxContext: c.asked, kvTokens: c.kv, layouts: dep.PowersOfTwo(2), traffic: traffic{isl: 500, osl: 100, arrivals: []trace.Arrival{{ISL: 10, OSL: 10}, {ISL: c.longest - 100, OSL: 100}}}}
 		cs, skips, err := d.candidates(o)
 		if err != nil || len(cs) != 2 {

@@ -256,7 +256,7 @@ func (p *parser) kvDType() engine.DType {
 	if p.absent("kv-dtype", p.c.String("kv-dtype")) {
 		return ""
 	}
-	return engine.DType(p.choice("kv-dtype", string(engine.BF16), string(engine.FP8)))
+	return engine.DType(p.choice("kv-dtype", kvTypes...))
 }
 
 // choice reads one of some words.

@@ -127,7 +127,7 @@ func profileFlags() []cli.Flag {
 		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim, estimate: vLLM's default for the GPU)", eng),
 		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim, estimate: vLLM's default for the GPU)", eng),
 		s("memory-fraction", "", "share of each GPU's memory that the engine may take, `fraction`: vllm: of the whole, for everything; sglang: of the whole, for weights and KV cache; trtllm: of what weights leave free, for the KV cache; others: as vllm (default: the engine's own; the plan then takes 0.9 of the whole)", eng),
-		s("kv-dtype", "", "storage of the KV cache, `bf16|fp8` (default: the engine's; sim, estimate: bf16)", eng),
+		s("kv-dtype", "", "storage of the KV cache, `bf16|fp8|nvfp4` (default: the engine's; sim, estimate: the checkpoint's, else bf16)", eng),
 		s("noise", "0", "sim, estimate: relative jitter of each step, `fraction`", eng),
 		s("fit", "", fitUsage, eng),
 		s("command", "", "argv `TEMPLATE` that starts an engine: {{.TP}} {{.Port}} {{.Model}} {{.GPUs}} {{.PrefixCaching}}", eng),

@@ -220,7 +220,7 @@ func shownGPUs(found gpu.Inventory) string {
 }
 
 func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
-	d.modelName, d.weights = o.model, dep.StorageOf(cmp.Or(o.weights, o.quantized), catalog.Model{})
+	d.modelName, d.weights = o.model, dep.StorageOf(cmp.Or(o.weights, o.quantized), o.kv, catalog.Model{})
 	if d.kind == engine.KindSim && o.model == "" {
 		d.modelName = simModel
 	}
@@ -230,9 +230,12 @@ func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
 	m, err := cat.ModelOrFile(d.modelName)
 	switch {
 	case err == nil:
-		d.model, d.weights = &m, dep.StorageOf(o.weights, m)
+		if _, real := realEngineOf(d.kind); d.kind == engine.KindLlamaCpp || !real && !d.modelled() {
+			m.KV, m.KVQuantization = "", "" // nobody says that it follows the checkpoint
+		}
+		d.model, d.weights = &m, dep.StorageOf(o.weights, o.kv, m)
 		if o.weights == "" && o.quantized != "" && d.weights.Weights == engine.BF16 { // a checkpoint that is quantized knows better
-			d.weights = dep.Storage{Weights: o.quantized, Note: fmt.Sprintf("weights in %s, as the engine's arguments say", o.quantized)}
+			d.weights.Weights, d.weights.Note = o.quantized, fmt.Sprintf("weights in %s, as the engine's arguments say", o.quantized)
 		}
 		d.warnings = append(d.warnings, d.weights.Warnings...)
 		d.modelName = d.asLoaded(m)
@@ -343,7 +346,7 @@ func (d deployment) noGPUs() error {
 
 // base is the configuration that every candidate starts from.
 func (d deployment) base(o profileOptions) engine.Config {
-	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: d.weights.Weights, KV: o.kv, MemoryFraction: o.memory}
+	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: d.weights.Weights, KV: d.weights.KV, MemoryFraction: o.memory}
 	if d.modelled() {
 		c.Limits.MaxModelLen = simContext(o, *d.model)
 		c.Limits = latency.Limits(*d.model, *d.gpu, c.Limits)

@@ -225,8 +225,8 @@ func TestKVDType(t *testing.T) {
 	}); !maps.Equal(kvFlags(engine.FP8), want) {
 		t.Errorf("flags %q, want %q", kvFlags(engine.FP8), want)
 	}
-	if got := flagWords(kvFlags(engine.BF16)); got != "" {
-		t.Errorf("of the engines' own storage: %q", got)
+	if got, want := flagWords(kvFlags(engine.BF16)), "vLLM --kv-cache-dtype bfloat16, SGLang --kv-cache-dtype bf16"; got != want {
+		t.Errorf("of what a checkpoint may say otherwise: %q, want %q", got, want)
 	}
 }
 

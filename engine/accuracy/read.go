@@ -183,7 +183,7 @@ const leastRate = 1e-3
 // storage is the type of weights: what the cell says, else the model's own. A model that
 // exists in MXFP4 alone is in FP4.
 func (r *Row) storage(cell string) engine.DType {
-	if r.Model.Weights == engine.FP4 && cell != "" {
+	if r.Model.Weights.Width() == engine.FP4 && cell != "" {
 		return engine.FP4
 	}
 	return cmp.Or(typeOf(cell), r.Model.Weights)

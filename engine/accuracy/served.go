@@ -69,7 +69,7 @@ func (r *Row) vllm(name string, isl int) engine.Config {
 func (r *Row) sglang(name string) engine.Config {
 	tokens, fraction := 32768, 0.82
 	switch {
-	case strings.HasPrefix(name, "deepseek") && r.Config.Weights == engine.FP4:
+	case strings.HasPrefix(name, "deepseek") && r.Config.Weights.Width() == engine.FP4:
 		tokens, fraction = 16384, 0.85
 	case strings.HasPrefix(name, "deepseek") && r.Config.Parallelism.TP == 4:
 		tokens, fraction = 8192, 0.95

@@ -252,6 +252,8 @@ func TestFLOPS(t *testing.T) {
 		{"a100-80-sxm", engine.FP8, 312e12, false},
 		{"a100-80-sxm", engine.FP4, 312e12, false},
 		{"b200", engine.FP4, 9000e12, true},
+		{"b200", engine.NVFP4, 9000e12, true},
+		{"b200", engine.INT4, 2250e12, false},
 		{"mi355x", engine.FP4, 10066.3e12, true},
 		{"mi325x", engine.FP4, 1307.4e12, false},
 	} {
@@ -280,6 +282,12 @@ func TestWeightBytes(t *testing.T) {
 		{"gpt-oss-120b", engine.FP4, 65.2},
 		{"gpt-oss-20b", engine.FP4, 13.8},
 		{"deepseek-v3", engine.FP8, 673},
+		{"llama-3.1-70b", engine.NVFP4, 42.7}, // 68.5 G weights in 4.5 bits
+		{"llama-3.1-70b", engine.FP4, 42.7},
+		{"llama-3.1-70b", engine.MXFP4, 40.6},
+		{"llama-3.1-70b", engine.INT4, 39.5}, // groups of 128
+		{"kimi-k2.5", engine.INT4, 594.2},    // groups of 32, the experts alone
+		{"kimi-k2.5", engine.FP4, 594.2},
 	} {
 		m, err := c.Model(tc.model)
 		if err != nil {
@@ -295,7 +303,7 @@ func TestWeightBytes(t *testing.T) {
 // and each row says something.
 func TestPublishedWeights(t *testing.T) {
 	small := map[string]engine.DType{
-		"deepseek-ai/": engine.FP8, "MiniMaxAI/": engine.FP8, "moonshotai/Kimi-K2-Instruct": engine.FP8, "moonshotai/": engine.FP4, "openai/": engine.FP4,
+		"deepseek-ai/": engine.FP8, "MiniMaxAI/": engine.FP8, "moonshotai/Kimi-K2-Instruct": engine.FP8, "moonshotai/": engine.INT4, "openai/": engine.MXFP4,
 		"mistralai/Mistral-Small-4": engine.FP8, "mistralai/Ministral-3": engine.FP8, "mistralai/Mistral-Large-3": engine.FP8, "mistralai/Devstral-2": engine.FP8,
 	}
 	for _, m := range defaults(t).Models() {
@@ -316,14 +324,14 @@ func TestPublishedWeights(t *testing.T) {
 
 func TestWeightsOfAUsersRow(t *testing.T) {
 	const header = "model,layers,hidden,q_heads,kv_heads,head_dim,ffn,vocab,max_context,weights,source\n"
-	for word, want := range map[string]engine.DType{"": "", "bf16": engine.BF16, "fp8": engine.FP8, "fp4": engine.FP4} {
+	for word, want := range map[string]engine.DType{"": "", "bf16": engine.BF16, "fp8": engine.FP8, "fp4": engine.FP4, "int4": engine.INT4} {
 		c, err := Catalog{}.With("mine.csv", strings.NewReader(header+"m,1,64,1,1,64,64,100,100,"+word+",me\n"))
 		if err != nil || c.Models()[0].Weights != want {
 			t.Errorf("%q: %+v, %v", word, c.Models(), err)
 		}
 	}
-	_, err := Catalog{}.With("mine.csv", strings.NewReader(header+"m,1,64,1,1,64,64,100,100,int4,me\n"))
-	if err == nil || err.Error() != `mine.csv:2: m: weights is "int4": want bf16, fp8 or fp4, integers as the float of their size` {
+	_, err := Catalog{}.With("mine.csv", strings.NewReader(header+"m,1,64,1,1,64,64,100,100,int5,me\n"))
+	if err == nil || err.Error() != `mine.csv:2: m: weights is "int5": want one of bf16, fp8, fp4, nvfp4, mxfp4, int4, 8-bit integers as fp8` {
 		t.Error(err)
 	}
 }

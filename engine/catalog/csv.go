@@ -92,12 +92,11 @@ func modelColumns() []column[Model] {
 }
 
 func setWeights(m *Model, s string) error {
-	switch m.Weights = engine.DType(s); m.Weights {
-	case engine.BF16, engine.FP8, engine.FP4:
-		return nil
-	default:
-		return fmt.Errorf("weights is %q: want bf16, fp8 or fp4, integers as the float of their size", s)
+	if !slices.Contains(engine.WeightTypes(), s) {
+		return fmt.Errorf("weights is %q: want one of %s, 8-bit integers as fp8", s, strings.Join(engine.WeightTypes(), ", "))
 	}
+	m.Weights = engine.DType(s)
+	return nil
 }
 
 func boolColumn[T any](name string, at func(*T) *bool) column[T] {

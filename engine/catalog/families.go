@@ -18,6 +18,7 @@ type hfFamily struct {
 	experts       func(hfConfig) *int // nil: a dense family
 	wide          bool                // an expert is intermediate_size wide
 	mla           bool
+	names         []string                       // how it names what others call otherwise: old, new, …
 	only          func(hfConfig, *Model, *needs) // what only this family has
 }
 
@@ -27,11 +28,12 @@ func hfFamilies() []hfFamily {
 	routed := func(c hfConfig) *int { return c.RoutedExperts }
 	wide := hfConfig{HeadDim: new(128)}
 	linear := hfConfig{HeadDim: new(256), OutputGate: new(true)}
+	sparse := []string{"mlp.", "block_sparse_moe.", "gate_proj", "w1", "up_proj", "w3", "down_proj", "w2"}
 	return []hfFamily{
 		{architectures: []string{"LlamaForCausalLM"}, types: []string{"llama"}},
-		{architectures: []string{"Llama4ForConditionalGeneration", "Llama4ForCausalLM"}, types: []string{"llama4", "llama4_text"}, experts: local, wide: true, only: llama4},
+		{architectures: []string{"Llama4ForConditionalGeneration", "Llama4ForCausalLM"}, types: []string{"llama4", "llama4_text"}, experts: local, wide: true, only: llama4, names: []string{"mlp.", "feed_forward."}},
 		{architectures: []string{"MistralForCausalLM", "Ministral3ForCausalLM"}, types: []string{"mistral", "ministral3"}},
-		{architectures: []string{"MixtralForCausalLM"}, types: []string{"mixtral"}, experts: local, wide: true},
+		{architectures: []string{"MixtralForCausalLM"}, types: []string{"mixtral"}, experts: local, wide: true, names: sparse},
 		{architectures: []string{"Qwen2ForCausalLM"}, types: []string{"qwen2"}},
 		{architectures: []string{"Qwen3ForCausalLM", "Qwen3VLForConditionalGeneration"}, types: []string{"qwen3", "qwen3_vl", "qwen3_vl_text"}, defaults: wide},
 		{architectures: []string{"Qwen3MoeForCausalLM", "Qwen3VLMoeForConditionalGeneration"}, types: []string{"qwen3_moe", "qwen3_vl_moe", "qwen3_vl_moe_text"}, experts: numbered},
@@ -41,13 +43,13 @@ func hfFamilies() []hfFamily {
 		{architectures: []string{"GptOssForCausalLM"}, types: []string{"gpt_oss"}, experts: local, wide: true, defaults: hfConfig{HeadDim: new(64), WindowPattern: new(2)}},
 		{architectures: []string{"DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM", "Glm4MoeLiteForCausalLM", "Mistral4ForCausalLM"}, types: []string{"deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa", "glm4_moe_lite", "mistral4"}, experts: routed, mla: true},
 		{architectures: []string{"Glm4MoeForCausalLM"}, types: []string{"glm4_moe"}, defaults: wide, experts: routed},
-		{architectures: []string{"MiniMaxM2ForCausalLM"}, types: []string{"minimax_m2"}, defaults: wide, experts: local, wide: true},
+		{architectures: []string{"MiniMaxM2ForCausalLM"}, types: []string{"minimax_m2"}, defaults: wide, experts: local, wide: true, names: sparse},
 		{architectures: []string{"Gemma3ForConditionalGeneration", "Gemma3ForCausalLM"}, types: []string{"gemma3", "gemma3_text"}, defaults: hfConfig{
 			QHeads: new(8), KVHeads: new(4), HeadDim: new(256), Vocab: new(262208),
 			MaxContext: new(131072), Tied: new(true), WindowPattern: new(6),
 		}},
 		{architectures: []string{"Phi3ForCausalLM"}, types: []string{"phi3"}},
-		{architectures: []string{"NemotronHForCausalLM"}, types: []string{"nemotron_h"}, defaults: wide, only: nemotronH},
+		{architectures: []string{"NemotronHForCausalLM"}, types: []string{"nemotron_h"}, defaults: wide, only: nemotronH, names: []string{"mlp.", "mixer.", "self_attn.", "mixer.", "linear_attn.", "mixer."}},
 	}
 }
 
@@ -122,10 +124,6 @@ func (n *needs) err() error {
 // width where there are none.
 func llama4(c hfConfig, m *Model, n *needs) {
 	m.SharedExperts = 1
-	m.DenseLayers = m.Layers - len(c.MoELayers)
-	if c.MoELayers == nil {
-		m.DenseLayers = m.Layers - m.Layers/max(1, value(cmp.Or(c.MoEStep, new(1))))
-	}
 	if m.DenseLayers > 0 {
 		m.FFN = n.int("intermediate_size_mlp", c.DenseFFN)
 	}

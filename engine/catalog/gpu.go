@@ -31,22 +31,13 @@ type GPU struct {
 // has no unit for it, engines keep only the weights in that type and compute in
 // BF16: that peak, and false.
 func (g GPU) FLOPS(d engine.DType) (float64, bool) {
-	switch d {
-	case engine.FP4:
-		if g.FP4FLOPS > 0 {
-			return g.FP4FLOPS, true
-		}
-		return g.BF16FLOPS, false
-	case engine.FP8:
-		if g.FP8FLOPS > 0 {
-			return g.FP8FLOPS, true
-		}
-		return g.BF16FLOPS, false
-	case engine.BF16:
-		return g.BF16FLOPS, true
-	default:
-		return g.BF16FLOPS, true
+	switch {
+	case d == engine.FP8 && g.FP8FLOPS > 0:
+		return g.FP8FLOPS, true
+	case d.Width() == engine.FP4 && d != engine.INT4 && g.FP4FLOPS > 0:
+		return g.FP4FLOPS, true
 	}
+	return g.BF16FLOPS, d == engine.BF16 || d == ""
 }
 
 // check refuses what no GPU is; bounds some ten times around those of 2026.

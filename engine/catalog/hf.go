@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -95,19 +97,23 @@ type hfConfig struct {
 	MambaHeadDim *int     `json:"mamba_head_dim"`
 	Latent       *int     `json:"moe_latent_size"`
 
-	Quantization json.RawMessage `json:"quantization_config"`
+	Quantization *json.RawMessage `json:"quantization_config"`
+	Compression  *json.RawMessage `json:"compression_config"` // compressed-tensors' older name
 }
 
 // readHFConfig reads a Hugging Face config.json of one of hfFamilies, whose text_config
 // may be nested; vision parts and those that predict further tokens (MTP) are left out.
-// What its quantization_config says of the weights' storage is in Weights and
-// Quantization. name becomes the model's name. It refuses other families, missing
+// What its quantization_config says is in Weights, KV and Stored. name becomes the model's name. It refuses other families, missing
 // fields, what a Model cannot hold and absurd numbers, all of them named at once.
 func readHFConfig(r io.Reader, name string) (Model, error) {
-	m, err := readHF(r)
+	m, c, f, err := readHF(r)
 	if err == nil {
 		m.Name = name
 		m, err = m.finished(hfField)
+	}
+	if err == nil && c.Quantization != nil {
+		c.quantization(f, &m)
+		err = m.check(hfField) // of what shares a scale
 	}
 	if err != nil {
 		return Model{}, fmt.Errorf("config.json of %s: %w", name, err)
@@ -115,13 +121,13 @@ func readHFConfig(r io.Reader, name string) (Model, error) {
 	return m, nil
 }
 
-func readHF(r io.Reader) (Model, error) {
+func readHF(r io.Reader) (m Model, c hfConfig, f hfFamily, err error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxConfigBytes+1))
 	if err != nil {
-		return Model{}, fmt.Errorf("reading: %w", err)
+		return m, c, f, fmt.Errorf("reading: %w", err)
 	}
 	if len(b) > maxConfigBytes {
-		return Model{}, fmt.Errorf("larger than %d MiB: not a model's configuration", maxConfigBytes>>20)
+		return m, c, f, fmt.Errorf("larger than %d MiB: not a model's configuration", maxConfigBytes>>20)
 	}
 	b = finite(b)
 	var names struct {
@@ -129,30 +135,28 @@ func readHF(r io.Reader) (Model, error) {
 		Text *hfNames `json:"text_config"`
 	}
 	if err := json.Unmarshal(b, &names); err != nil {
-		return Model{}, engine.PlainJSON("the file", err)
+		return m, c, f, engine.PlainJSON("the file", err)
 	}
-	f, err := familyOf(names.hfNames, names.Text)
-	if err != nil {
-		return Model{}, err
+	if f, err = familyOf(names.hfNames, names.Text); err != nil {
+		return m, c, f, err
 	}
 	var file struct {
 		hfConfig
 		Text *hfConfig `json:"text_config"`
 	}
 	if err := json.Unmarshal(b, &file); err != nil {
-		return Model{}, engine.PlainJSON("the file", err)
+		return m, c, f, engine.PlainJSON("the file", err)
 	}
-	c := file.hfConfig
-	if file.Text != nil {
+	if c = file.hfConfig; file.Text != nil {
 		c = *file.Text
 		c.Tied = cmp.Or(c.Tied, file.Tied)
-		if c.Quantization == nil {
-			c.Quantization = file.Quantization
-		}
+		c.Quantization, c.Compression = cmp.Or(c.Quantization, file.Quantization), cmp.Or(c.Compression, file.Compression)
 	}
-	m, err := c.with(f.defaults).model(f)
+	c = c.with(f.defaults)
+	c.Quantization = cmp.Or(c.Quantization, c.Compression)
+	m, err = c.model(f)
 	m.Source = "config.json (" + cmp.Or(c.ModelType, file.ModelType, f.architectures[0]) + ")"
-	return m, err
+	return m, c, f, err
 }
 
 // finite is JSON as Python writes it, with null for the numbers that JSON lacks:
@@ -233,11 +237,52 @@ func hfFile(path string, b []byte) (Model, error) {
 		}
 		name = filepath.Base(folder)
 	}
+	b, err := withBeside(filepath.Dir(path), b)
+	if err != nil {
+		return Model{}, err
+	}
 	m, err := readHFConfig(bytes.NewReader(b), name)
 	if err != nil {
 		return Model{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, nil
+}
+
+// withBeside is a config.json with what a file beside it in dir says of quantization, as
+// ModelOpt before 0.31, AutoGPTQ, AutoAWQ and AutoRound write it, where it says nothing
+// itself, or too little (vLLM 0.32's transformers_utils/config.py).
+func withBeside(dir string, b []byte) ([]byte, error) {
+	var file struct {
+		hfConfig
+		Text hfConfig `json:"text_config"`
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		return b, nil //nolint:nilerr // readHFConfig says it
+	}
+	if said := cmp.Or(file.Quantization, file.Text.Quantization, file.Compression, file.Text.Compression); said != nil {
+		var q hfQuantization
+		if err := json.Unmarshal(*said, &q); err != nil || !strings.EqualFold(value(q.Algo), "MIXED_PRECISION") || q.Layers != nil || q.Groups != nil {
+			return b, nil //nolint:nilerr // its words are kept
+		}
+	}
+	for _, name := range []string{"hf_quant_config.json", "quantize_config.json", "quant_config.json", "quantization_config.json"} {
+		beside, err := readConfig(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		if !json.Valid(beside) {
+			beside = []byte(`"no JSON"`)
+		}
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal(b, &all); err != nil {
+			return nil, err
+		}
+		all["quantization_config"] = beside
+		return json.Marshal(all)
+	}
+	return b, nil
 }
 
 // with fills what c leaves open.
@@ -280,7 +325,6 @@ func (c hfConfig) model(f hfFamily) (Model, error) {
 	if !m.MoE() || m.DenseLayers > 0 {
 		m.FFN = n.int("intermediate_size", nonZero(m.FFN))
 	}
-	m.Weights, m.Quantization, m.QuantBlock = readQuantization(c.Quantization)
 	c.unlike(f, m, n)
 	return m, n.err()
 }
@@ -324,21 +368,26 @@ func (c hfConfig) mixture(f hfFamily, m *Model, n *needs) {
 		n.complain(shared%m.MoEFFN != 0, "the shared experts are %d wide: want a multiple of the width of one expert, %d", shared, m.MoEFFN)
 		m.SharedExperts = shared / m.MoEFFN
 	}
+	for _, t := range c.MLPLayerTypes {
+		n.complain(t != "dense" && t != "sparse", "mlp_layer_types has %q: want dense or sparse", t)
+	}
 	for layer := range min(max(m.Layers, 0), maxLayers) {
-		if layer < value(c.FirstDenseLayers) || slices.Contains(c.MLPOnlyLayers, layer) ||
-			(layer+1)%max(1, value(c.SparseStep)) != 0 || layer%max(1, value(c.MoELayerFreq)) != 0 {
+		if c.dense(layer) {
 			m.DenseLayers++
 		}
 	}
-	if c.MLPLayerTypes != nil {
-		m.DenseLayers = 0
-		for _, t := range c.MLPLayerTypes {
-			n.complain(t != "dense" && t != "sparse", "mlp_layer_types has %q: want dense or sparse", t)
-			if t == "dense" {
-				m.DenseLayers++
-			}
-		}
+}
+
+// dense reports whether a layer's feed-forward part has no experts.
+func (c hfConfig) dense(layer int) bool {
+	switch {
+	case c.MLPLayerTypes != nil:
+		return layer < len(c.MLPLayerTypes) && c.MLPLayerTypes[layer] == "dense"
+	case c.MoELayers != nil:
+		return !slices.Contains(c.MoELayers, layer)
 	}
+	return layer < value(c.FirstDenseLayers) || slices.Contains(c.MLPOnlyLayers, layer) ||
+		(layer+1)%max(1, value(cmp.Or(c.SparseStep, c.MoEStep))) != 0 || layer%max(1, value(c.MoELayerFreq)) != 0
 }
 
 // window is the sliding window in tokens, and how many layers have none. A window as long

@@ -71,13 +71,19 @@ type Model struct {
 	ActiveParams int64  `json:"active_params"`
 	Source       string `json:"source"`
 
-	// Weights is how the published checkpoint stores most of its weights, integers
-	// as the float of their size; empty where row or config.json do not say, which
-	// is BF16 unless Quantization is not understood.
+	// Weights is how the published checkpoint stores most of its weights, 8-bit
+	// integers as FP8; empty where row or checkpoint do not say, which is BF16 unless
+	// Quantization is not understood.
 	Weights engine.DType `json:"weights,omitempty"`
-	// Quantization is what the config.json says of that, in words: "awq,
+	// Quantization is what the checkpoint says of that, in words: "awq,
 	// 4-bit integers"; empty where it says nothing.
 	Quantization string `json:"quantization,omitempty"`
+	// KV is the type of KV cache that the checkpoint names and engines then use by
+	// themselves; empty where it names none, or KVQuantization, which is not understood.
+	KV             engine.DType `json:"kv,omitempty"`
+	KVQuantization string       `json:"kv_quantization,omitempty"`
+	// Stored is how a checkpoint whose files were read keeps its weights.
+	Stored Stored `json:"stored,omitzero"`
 	// QuantBlock is how many neighbouring weights of the checkpoint share a scale
 	// where engines refuse to cut such a block: the side of block-wise FP8, the
 	// group of AWQ and GPTQ. 0 = none.
@@ -162,26 +168,76 @@ func (m Model) KVBytes(d engine.DType) engine.KVBytes {
 	return b
 }
 
-// mxBytes is the size of an FP4 weight with its share of scales: one byte for
-// each 32 weights (OCP Microscaling Formats v1.0, MXFP4, 2023-09).
-const mxBytes = 0.5 + 1.0/32
+// Stored is the size of a checkpoint's weights in bytes, each layer as it is stored.
+type Stored struct {
+	Bytes     int64        `json:"bytes"`
+	Experts   int64        `json:"experts"`   // of Bytes: the routed experts
+	Attention engine.DType `json:"attention"` // most of attention
+	FFN       engine.DType `json:"ffn"`       // most of feed-forward parts and experts
+}
 
-// WeightBytes is the size of all weights in memory, all GPUs together, as
-// checkpoints of that type store them: under FP8 and FP4 the embeddings, the
-// output layer and norms stay BF16; under FP4 a model with experts has only
-// these in FP4 (gpt-oss).
-func (m Model) WeightBytes(d engine.DType) float64 {
-	p := m.parts()
-	experts := float64(m.MoELayers()*m.Experts) * m.ExpertBytes(d)
-	linear, rest := float64(p.attention+p.dense), 2*float64(p.embeddings+p.norms+p.routers)
-	switch {
-	case d == engine.FP4 && m.MoE():
-		return experts + 2*linear + rest
-	case d == engine.FP4:
-		return linear*mxBytes + rest
-	default:
-		return experts + linear*d.Bytes() + rest
+// stored is m's weights in d: as its checkpoint has them, else as checkpoints of that
+// type mostly do: with embeddings, output layer, norms and routers in BF16, and in 4
+// bits of a model with experts only these (gpt-oss, Kimi-K2).
+func (m Model) stored(d engine.DType) Stored {
+	if d = m.format(d); d == m.Weights && m.Stored.Bytes > 0 {
+		return m.Stored
 	}
+	as, linear := m.scheme(d), m.scheme(d)
+	if m.MoE() && d.Width() == engine.FP4 {
+		linear = plain
+	}
+	p, moe := m.parts(), m.MoELayers()
+	experts := float64(moe*m.Experts) * as.bytes(m.expert())
+	rest := float64(m.KVLayers())*linear.bytes(m.attention()) + float64(m.LinearLayers)*linear.bytes(m.linear()) +
+		float64(m.IndexLayers)*linear.bytes(m.indexer()) + float64(m.FFNLayers()-moe)*linear.bytes(m.dense()) + float64(moe)*linear.bytes(m.shared())
+	return Stored{int64(experts + rest + 2*float64(p.embeddings+p.norms+p.routers)), int64(experts), linear.as, as.as}
+}
+
+// format is d with the format of its scales.
+func (m Model) format(d engine.DType) engine.DType {
+	switch {
+	case d != engine.FP4:
+		return cmp.Or(d, engine.BF16)
+	case m.Weights.Width() == engine.FP4 && m.Weights != engine.FP4:
+		return m.Weights
+	}
+	return engine.NVFP4
+}
+
+// scheme is how most checkpoints store weights in d.
+func (m Model) scheme(d engine.DType) scheme {
+	block := 0
+	if d == m.Weights {
+		block = m.QuantBlock
+	}
+	switch d {
+	case engine.FP8:
+		if block > 0 {
+			return scheme{d, 8, 32, block, block}
+		}
+		return scheme{as: d, bits: 8}
+	case engine.NVFP4, engine.FP4:
+		return scheme{engine.NVFP4, 4, 8, 1, 16}
+	case engine.MXFP4:
+		return scheme{d, 4, 8, 1, 32}
+	case engine.INT4:
+		return scheme{d, 4, 16, 1, cmp.Or(block, 128)}
+	case engine.BF16:
+	}
+	return plain
+}
+
+// WeightBytes is the size of all weights in memory, all GPUs together.
+func (m Model) WeightBytes(d engine.DType) float64 { return float64(m.stored(d).Bytes) }
+
+// ExpertBytes is the size of all routed experts.
+func (m Model) ExpertBytes(d engine.DType) float64 { return float64(m.stored(d).Experts) }
+
+// WeightTypes are the types of most of attention, and of feed-forward parts and experts.
+func (m Model) WeightTypes(d engine.DType) (attention, ffn engine.DType) {
+	s := m.stored(d)
+	return s.Attention, s.FFN
 }
 
 // LinearParams are the weights that each token of a step is multiplied with,
@@ -189,16 +245,7 @@ func (m Model) WeightBytes(d engine.DType) float64 {
 // and output layer: a token costs 2·LinearParams FLOPs besides attention.
 func (m Model) LinearParams() int64 {
 	p := m.parts()
-	return p.attention + p.dense + p.routers + int64(m.MoELayers()*m.ExpertsPerToken)*m.expertParams()
-}
-
-// ExpertBytes is the size of one routed expert of one layer.
-func (m Model) ExpertBytes(d engine.DType) float64 {
-	b := d.Bytes()
-	if d == engine.FP4 {
-		b = mxBytes
-	}
-	return float64(m.expertParams()) * b
+	return p.attention + p.dense + p.routers + int64(m.MoELayers()*m.ExpertsPerToken)*params(m.expert())
 }
 
 // MoELayers is how many layers have experts.
@@ -214,15 +261,13 @@ type parts struct{ embeddings, norms, attention, dense, experts, routers int64 }
 
 func (m Model) parts() parts {
 	hidden, layers, moe := int64(m.Hidden), int64(m.Layers), int64(m.MoELayers())
-	ffn := int64(m.FFNProducts()) * hidden // per width
 	p := parts{
 		embeddings: 2 * int64(m.Vocab) * hidden,
 		norms:      (2*layers + 1) * hidden,
-		attention:  int64(m.KVLayers())*m.attentionParams() + int64(m.LinearLayers)*m.linearParams() + int64(m.IndexLayers)*m.indexParams(),
-		dense: (int64(m.FFNLayers())-moe)*ffn*int64(m.FFN) +
-			moe*(int64(m.SharedExperts)*ffn*int64(m.MoEFFN)+2*hidden*int64(m.MoELatent)),
-		experts: moe * int64(m.Experts) * m.expertParams(),
-		routers: moe * hidden * int64(m.Experts),
+		attention:  int64(m.KVLayers())*params(m.attention()) + int64(m.LinearLayers)*params(m.linear()) + int64(m.IndexLayers)*params(m.indexer()),
+		dense:      (int64(m.FFNLayers())-moe)*params(m.dense()) + moe*params(m.shared()),
+		experts:    moe * int64(m.Experts) * params(m.expert()),
+		routers:    moe * hidden * int64(m.Experts),
 	}
 	if m.FeedForwardLayers > 0 {
 		p.norms -= layers * hidden // one per layer
@@ -233,42 +278,90 @@ func (m Model) parts() parts {
 	return p
 }
 
-// attentionParams are the projections of one layer.
-func (m Model) attentionParams() int64 {
-	hidden, heads, dim := int64(m.Hidden), int64(m.QHeads), int64(m.HeadDim)
+// matrix is one of a layer's products, under the names that checkpoints have for it
+// within the layer, those that hold it and others in one among them.
+type matrix struct {
+	names   string
+	in, out int
+}
+
+func params(ms []matrix) (n int64) {
+	for _, w := range ms {
+		n += int64(w.in) * int64(w.out)
+	}
+	return n
+}
+
+// attention are the projections of one layer.
+func (m Model) attention() []matrix {
+	heads, out := m.QHeads*m.HeadDim, matrix{"self_attn.o_proj", m.QHeads * m.ValueDim(), m.Hidden}
 	if !m.MLA() {
-		queries := heads
+		query, kv := heads, m.KVHeads*m.HeadDim
 		if m.GatedAttention {
-			queries *= 2
+			query *= 2
 		}
-		return hidden*(queries+heads)*dim + 2*hidden*int64(m.KVHeads)*dim
+		return []matrix{
+			{"self_attn.q_proj self_attn.qkv_proj", m.Hidden, query},
+			{"self_attn.k_proj self_attn.qkv_proj", m.Hidden, kv},
+			{"self_attn.v_proj self_attn.qkv_proj", m.Hidden, kv},
+			out,
+		}
 	}
-	rope, rank, qRank := int64(m.RopeHeadDim), int64(m.KVLoraRank), int64(m.QLoraRank)
-	query := hidden * heads * (dim + rope)
-	if qRank > 0 {
-		query = hidden*qRank + qRank*heads*(dim+rope)
+	query := []matrix{{"self_attn.q_proj", m.Hidden, heads + m.QHeads*m.RopeHeadDim}}
+	if rank := m.QLoraRank; rank > 0 {
+		query = []matrix{{"self_attn.q_a_proj self_attn.fused_qkv_a_proj", m.Hidden, rank}, {"self_attn.q_b_proj", rank, heads + m.QHeads*m.RopeHeadDim}}
 	}
-	value := int64(m.ValueDim())
-	return query + hidden*(rank+rope) + rank*heads*(dim+value) + heads*value*hidden
+	return append(query, matrix{"self_attn.kv_a_proj_with_mqa self_attn.fused_qkv_a_proj", m.Hidden, m.KVLoraRank + m.RopeHeadDim},
+		matrix{"self_attn.kv_b_proj", m.KVLoraRank, heads + m.QHeads*m.ValueDim()}, out)
 }
 
-// linearParams are the projections of one layer of linear attention: queries and keys,
+// linear are the projections of one layer of linear attention: queries and keys,
 // values and gates, two numbers per head, and back.
-func (m Model) linearParams() int64 {
-	hidden := int64(m.Hidden)
-	keys, values := int64(m.LinearKeyHeads)*int64(m.LinearKeyDim()), int64(m.LinearValueHeads)*int64(m.LinearHeadDim)
-	return hidden*(2*keys+2*values+2*int64(m.LinearValueHeads)) + values*hidden
+func (m Model) linear() []matrix {
+	values := m.LinearValueHeads * m.LinearHeadDim
+	return []matrix{
+		{"linear_attn.in_proj_qkv linear_attn.in_proj_qkvz linear_attn.in_proj", m.Hidden, 2*m.LinearKeyHeads*m.LinearKeyDim() + values},
+		{"linear_attn.in_proj_z linear_attn.in_proj_qkvz linear_attn.in_proj", m.Hidden, values},
+		{"linear_attn.in_proj_a linear_attn.in_proj_ba linear_attn.in_proj", m.Hidden, 2 * m.LinearValueHeads},
+		{"linear_attn.out_proj", values, m.Hidden},
+	}
 }
 
-// indexParams are the projections of one indexer: its queries, from the compressed
-// query where there is one, its key, and a weight per head.
-func (m Model) indexParams() int64 {
-	hidden, heads, dim := int64(m.Hidden), int64(m.IndexHeads), int64(m.IndexHeadDim)
-	return int64(cmp.Or(m.QLoraRank, m.Hidden))*heads*dim + hidden*(dim+heads)
+// indexer are the projections of one indexer: its queries, from the compressed query
+// where there is one, its key, and a weight per head.
+func (m Model) indexer() []matrix {
+	return []matrix{
+		{"self_attn.indexer.wq_b", cmp.Or(m.QLoraRank, m.Hidden), m.IndexHeads * m.IndexHeadDim},
+		{"self_attn.indexer.wk", m.Hidden, m.IndexHeadDim},
+		{"self_attn.indexer.weights_proj", m.Hidden, m.IndexHeads},
+	}
 }
 
-func (m Model) expertParams() int64 {
-	return int64(m.FFNProducts()) * int64(m.ExpertHidden()) * int64(m.MoEFFN)
+// feedForward is a feed-forward part of that width.
+func (m Model) feedForward(in, width int, of ...string) []matrix {
+	var gate, up, down string
+	for _, at := range of {
+		gate, up, down = gate+at+".gate_proj "+at+".gate_up_proj ", up+at+".up_proj "+at+".gate_up_proj ", down+at+".down_proj "
+	}
+	ms := []matrix{{up, in, width}, {down, width, in}}
+	if !m.UngatedFFN {
+		ms = append(ms, matrix{gate, in, width})
+	}
+	return ms
+}
+
+// dense is the feed-forward part of a layer without experts.
+func (m Model) dense() []matrix { return m.feedForward(m.Hidden, m.FFN, "mlp") }
+
+// shared is what every token passes through in a layer with experts.
+func (m Model) shared() []matrix {
+	return append(m.feedForward(m.Hidden, m.SharedExperts*m.MoEFFN, "mlp.shared_experts", "mlp.shared_expert"),
+		matrix{"mlp.fc1_latent_proj", m.Hidden, m.MoELatent}, matrix{"mlp.fc2_latent_proj", m.MoELatent, m.Hidden})
+}
+
+// expert is one routed expert.
+func (m Model) expert() []matrix {
+	return m.feedForward(m.ExpertHidden(), m.MoEFFN, "mlp.experts.0", "mlp.experts")
 }
 
 // finished is m with what follows from its other fields, or why it cannot be,

@@ -7,6 +7,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
 	"plimsoll/engine/latency"
 )
 
@@ -116,29 +117,32 @@ func TestKVWarnings(t *testing.T) {
 // says is said, and what it says in vain is doubted.
 func TestStorageOf(t *testing.T) {
 	for _, tt := range []struct {
-		asked engine.DType
-		m     catalog.Model
-		want  engine.DType
-		words string // of the note or the warning; empty = neither
+		asked, kv, want, wantKV engine.DType
+		m                       catalog.Model
+		words                   string // of the note or the warning; empty = neither
 	}{
-		{"", catalog.Model{}, engine.BF16, ""},
-		{engine.FP8, catalog.Model{}, engine.FP8, ""},
-		{"", catalog.Model{Name: "m", Weights: engine.FP8, Quantization: "fp8"}, engine.FP8, "weights in fp8, as the config.json of m has it (fp8)"},
-		{"", catalog.Model{Weights: engine.FP4, Quantization: "awq, 4-bit integers"}, engine.FP4, "integers count as fp4"},
-		{engine.BF16, catalog.Model{Weights: engine.FP8, Quantization: "fp8"}, engine.BF16, ""},
-		{"", catalog.Model{Quantization: "aqlm"}, engine.BF16, `unknown quantization "aqlm", so bf16 is assumed`},
-		{engine.FP4, catalog.Model{Quantization: "aqlm"}, engine.FP4, ""},
-		{"", catalog.Model{Name: "m", Weights: engine.FP8}, engine.FP8, "weights in fp8, as m is published"},
-		{"", catalog.Model{Name: "m", Weights: engine.BF16}, engine.BF16, ""},
-		{engine.BF16, catalog.Model{Name: "m", Weights: engine.FP8}, engine.BF16, ""},
+		{"", "", engine.BF16, "", catalog.Model{}, ""},
+		{engine.FP8, "", engine.FP8, "", catalog.Model{}, ""},
+		{"", "", engine.FP8, "", catalog.Model{Name: "m", Weights: engine.FP8, Quantization: "fp8"}, "weights in fp8, as the checkpoint of m has it (fp8)"},
+		{"", "", engine.FP8, "", catalog.Model{Weights: engine.FP8, Quantization: "gptq, 8-bit integers"}, "8-bit integers count as fp8"},
+		{engine.BF16, "", engine.BF16, "", catalog.Model{Weights: engine.FP8, Quantization: "fp8"}, ""},
+		{"", "", engine.BF16, "", catalog.Model{Quantization: "aqlm"}, `unknown quantization "aqlm", so bf16 is assumed. Set ` + field.Weights + " and " + field.KVDType},
+		{engine.FP4, "", engine.FP4, "", catalog.Model{Quantization: "aqlm"}, ""},
+		{"", "", engine.FP8, "", catalog.Model{Name: "m", Weights: engine.FP8}, "weights in fp8, as m is published"},
+		{"", "", engine.BF16, "", catalog.Model{Name: "m", Weights: engine.BF16}, ""},
+		{engine.BF16, "", engine.BF16, "", catalog.Model{Name: "m", Weights: engine.FP8}, ""},
+		{"", "", engine.NVFP4, engine.FP8, catalog.Model{Name: "m", Weights: engine.NVFP4, KV: engine.FP8, Quantization: "modelopt, NVFP4"}, "(modelopt, NVFP4); KV cache in fp8, as the checkpoint has it"},
+		{engine.BF16, engine.BF16, engine.BF16, engine.BF16, catalog.Model{KV: engine.FP8}, ""},
+		{"", "", engine.BF16, "", catalog.Model{Name: "m", KVQuantization: "INT8"}, `KV cache in "INT8", which is not understood, so bf16 is assumed. Set ` + field.KVDType},
+		{"", engine.FP8, engine.BF16, engine.FP8, catalog.Model{Name: "m", KVQuantization: "INT8"}, ""},
 	} {
-		s := StorageOf(tt.asked, tt.m)
+		s := StorageOf(tt.asked, tt.kv, tt.m)
 		said := s.Note
 		for _, w := range s.Warnings {
 			said += w.Message
 		}
-		if s.Weights != tt.want || !strings.Contains(said, tt.words) || tt.words == "" && said != "" {
-			t.Errorf("%+v: %s, %q", tt, s.Weights, said)
+		if s.Weights != tt.want || s.KV != tt.wantKV || !strings.Contains(said, tt.words) || tt.words == "" && said != "" {
+			t.Errorf("%+v: %s, %q, %q", tt, s.Weights, s.KV, said)
 		}
 	}
 }
@@ -147,16 +151,16 @@ func TestStorageOf(t *testing.T) {
 func TestStorageOn(t *testing.T) {
 	older, newer := catalog.GPU{Name: "A", BF16FLOPS: 1}, catalog.GPU{Name: "B", BF16FLOPS: 1, FP8FLOPS: 2, FP4FLOPS: 4}
 	m := catalog.Model{Name: "m", Weights: engine.FP8}
-	if got := StorageOf("", m).On(newer).Note; got != "weights in fp8, as m is published" {
+	if got := StorageOf("", "", m).On(newer).Note; got != "weights in fp8, as m is published" {
 		t.Error(got)
 	}
-	if got := StorageOf("", m).On(older).Note; got != "weights in fp8, as m is published; A has no fp8 arithmetic. Storage is in fp8, but steps compute in bf16" {
+	if got := StorageOf("", "", m).On(older).Note; got != "weights in fp8, as m is published; A has no fp8 arithmetic. Storage is in fp8, but steps compute in bf16" {
 		t.Error(got)
 	}
-	if got := StorageOf(engine.FP4, m).On(older).Note; !strings.HasPrefix(got, "A has no fp4 arithmetic. ") {
+	if got := StorageOf(engine.FP4, "", m).On(older).Note; !strings.HasPrefix(got, "A has no fp4 arithmetic. ") {
 		t.Error(got)
 	}
-	if got := StorageOf(engine.BF16, m).On(older).Note; got != "" {
+	if got := StorageOf(engine.BF16, "", m).On(older).Note; got != "" {
 		t.Error(got)
 	}
 }

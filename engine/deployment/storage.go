@@ -19,24 +19,35 @@ type Storage struct {
 	Warnings []profile.Warning
 }
 
-// StorageOf is what is asked for, else how the model is published by its
-// config.json or the catalog, else BF16.
-func StorageOf(asked engine.DType, m catalog.Model) Storage {
-	s := Storage{Weights: cmp.Or(asked, m.Weights, engine.BF16)}
+// StorageOf is what is asked for, else how the model is published by its checkpoint or
+// the catalog, else BF16.
+func StorageOf(weights, kv engine.DType, m catalog.Model) Storage {
+	s := Storage{Weights: cmp.Or(weights, m.Weights, engine.BF16), KV: cmp.Or(kv, m.KV)}
 	switch {
-	case asked != "":
+	case weights != "":
 	case m.Quantization == "":
 		if s.Weights != engine.BF16 {
 			s.Note = fmt.Sprintf("weights in %s, as %s is published", s.Weights, m.Name)
 		}
 	case m.Weights == "":
 		s.Warnings = append(s.Warnings, profile.Warnf("weights_assumed",
-			"the config.json of %s has unknown quantization %q, so bf16 is assumed. Set "+field.Weights+" if that is wrong", m.Name, m.Quantization))
+			"the checkpoint of %s has unknown quantization %q, so bf16 is assumed. Set "+field.Weights+" and "+field.KVDType+" if that is wrong", m.Name, m.Quantization))
 	default:
-		s.Note = fmt.Sprintf("weights in %s, as the config.json of %s has it (%s)", s.Weights, m.Name, m.Quantization)
-		if strings.Contains(m.Quantization, "integers") {
-			s.Note += fmt.Sprintf("; integers count as %s, which has the same size", s.Weights)
+		s.Note = fmt.Sprintf("weights in %s, as the checkpoint of %s has it (%s)", s.Weights, m.Name, m.Quantization)
+		if strings.Contains(m.Quantization, "8-bit integers") {
+			s.Note += "; 8-bit integers count as fp8, which has the same size"
 		}
+	}
+	switch {
+	case kv != "":
+	case m.KV != "":
+		if s.Note != "" {
+			s.Note += "; "
+		}
+		s.Note += fmt.Sprintf("KV cache in %s, as the checkpoint has it", m.KV)
+	case m.KVQuantization != "":
+		s.Warnings = append(s.Warnings, profile.Warnf("weights_assumed",
+			"the checkpoint of %s asks for a KV cache in %q, which is not understood, so bf16 is assumed. Set "+field.KVDType+" if that is wrong", m.Name, m.KVQuantization))
 	}
 	return s
 }

@@ -61,7 +61,7 @@ type Group struct {
 func (f Fit) For(model, gpu string, weights engine.DType) (Group, bool) {
 	best, rank := Group{}, -1
 	for _, g := range f.Groups {
-		if g.Model != model || g.GPU != "" && (g.GPU != gpu || g.Weights != cmp.Or(weights, engine.BF16)) {
+		if g.Model != model || g.GPU != "" && (g.GPU != gpu || g.Weights.Width() != cmp.Or(weights, engine.BF16).Width()) {
 			continue
 		}
 		if r := len(g.GPU); r > rank {

@@ -323,7 +323,7 @@ func TestLayoutsThatCannotBe(t *testing.T) {
 		{"mixtral-8x7b", engine.Config{Parallelism: engine.Parallelism{TP: 4, EP: 2}}, "EP 2: want 1 or 4"},
 		{"mixtral-8x7b", engine.Config{Parallelism: engine.Parallelism{TP: 16, EP: 16}}, "EP 16 does not divide the 8 experts"},
 		{"llama-3.1-70b", engine.Config{}, "meta-llama/Meta-Llama-3.1-70B at TP:1: weights 141.1 GB + 5.1 GB activations and 0.1 GB buffers per GPU do not fit in 76.5 GB (90 % of 85.0 GB)"},
-		{"deepseek-r1", engine.Config{Weights: engine.FP8}, "deepseek-ai/DeepSeek-R1 at TP:1: weights 673.0 GB"},
+		{"deepseek-r1", engine.Config{Weights: engine.FP8}, "deepseek-ai/DeepSeek-R1 at TP:1: weights 673.2 GB"},
 		{"qwen3-32b", engine.Config{Limits: engine.Limits{MaxModelLen: 40960}}, "Qwen/Qwen3-32B at TP:1: weights 65.5 GB + 6.1 GB activations and 0.1 GB buffers leave 4.8 GB per GPU for KV cache: room for 18128 tokens of the 40960 that one sequence may have"},
 	} {
 		m, err := cat.Model(tc.model)

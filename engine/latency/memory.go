@@ -86,16 +86,11 @@ func Preflight(m catalog.Model, g catalog.GPU, config engine.Config) (mem Memory
 	return a.memory, a.kvTokens(), a.fits()
 }
 
-// expertBytes is the size of all routed experts of all layers.
-func expertBytes(m catalog.Model, d engine.DType) float64 {
-	return float64(m.MoELayers()*m.Experts) * m.ExpertBytes(d)
-}
-
 // weightShare is the bytes of weights on one GPU: all of them over TP·PP, and
 // experts over the DP replicas too where EP spreads them.
 func weightShare(m catalog.Model, c engine.Config) float64 {
 	p := c.Parallelism
-	experts := expertBytes(m, c.Weights)
+	experts := m.ExpertBytes(c.Weights)
 	over := float64(p.TP * p.PP)
 	share := (m.WeightBytes(c.Weights) - experts) / over
 	if p.EP > 1 {

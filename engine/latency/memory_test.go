@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
 )
 
 // What vLLM had left for KV cache on an H100 of 79.18 GiB, in GiB per GPU, and
@@ -55,6 +56,30 @@ func TestMemoryAgainstVLLM(t *testing.T) {
 	mem, tokens, err := Preflight(m, g, engine.Config{Weights: engine.FP8})
 	if err == nil || tokens != 0 || mem.Weights < 600e9 || mem.KV != 0 { // vLLM: out of memory
 		t.Errorf("DeepSeek-R1 in FP8 on one H100: %+v, %d tokens, %v", mem, tokens, err)
+	}
+}
+
+// Checkpoints whose quantization is in a file beside config.json: FP8 is 68.5 GB and 4.2
+// of embeddings in BF16, NVFP4 38.5 and those; FP8 KV is 163,840 bytes a token.
+func TestMemoryOfCheckpoints(t *testing.T) {
+	for _, tt := range []struct {
+		folder, gpu string
+		tp          int
+		weights     float64 // GB on each GPU
+		tokens      int
+	}{{"fp8", "h100-sxm", 2, 36.3, 420528}, {"nvfp4", "b200-sxm", 1, 42.7, 763184}} {
+		m, err := catalog.ReadHFFile("../catalog/testdata/checkpoints/" + tt.folder + "/config.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := tables(t).GPU(tt.gpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mem, tokens, err := Preflight(m, g, engine.Config{Weights: m.Weights, KV: m.KV, Parallelism: engine.TP(tt.tp)})
+		if got := float64(mem.Weights) / 1e9; err != nil || math.Abs(got-tt.weights) > 0.05 || tokens != tt.tokens {
+			t.Errorf("%s: %.2f GB, %d tokens, %v", tt.folder, got, tokens, err)
+		}
 	}
 }
 

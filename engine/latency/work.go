@@ -84,28 +84,32 @@ func typeOf(d engine.DType) operator.DType {
 	switch d {
 	case engine.FP8:
 		return operator.FP8
-	case engine.FP4:
+	case engine.FP4, engine.NVFP4:
 		return operator.NVFP4
+	case engine.MXFP4:
+		return operator.MXFP4
+	case engine.INT4:
+		return operator.Int4
 	case engine.BF16:
 	}
 	return operator.BF16
 }
 
 // weightTypes are the kernels' types of dense products and of experts. FP8 checkpoints
-// of mixtures of experts are scaled by blocks. Under FP4 a mixture of experts has only
-// these in it (gpt-oss in MXFP4; the others as NVIDIA quantises them, in NVFP4).
+// of mixtures of experts are scaled by blocks.
 func weightTypes(m catalog.Model, g catalog.GPU, d engine.DType) (dense, experts operator.DType) {
-	switch {
-	case d == engine.FP4 && m.MoE() && m.Weights == engine.FP4 && g.FP4FLOPS > 0:
-		return operator.BF16, operator.MXFP4MXFP8
-	case d == engine.FP4 && m.MoE() && m.Weights == engine.FP4:
-		return operator.BF16, operator.MXFP4
-	case d == engine.FP4 && m.MoE():
-		return operator.BF16, operator.NVFP4
-	case d == engine.FP8 && (m.MoE() || m.QuantBlock > 0):
-		return operator.FP8Block, operator.FP8Block
+	of := func(d engine.DType) operator.DType {
+		switch t := typeOf(d); {
+		case t == operator.FP8 && (m.MoE() || m.QuantBlock > 0):
+			return operator.FP8Block
+		case t == operator.MXFP4 && g.FP4FLOPS > 0:
+			return operator.MXFP4MXFP8
+		default:
+			return t
+		}
 	}
-	return typeOf(d), typeOf(d)
+	attention, ffn := m.WeightTypes(d)
+	return of(attention), of(ffn)
 }
 
 func (l *layout) tabulate(w *work) {

@@ -73,7 +73,7 @@ func check(cfg engine.Config) error {
 		return errors.New("no model is given: name one that it can load")
 	case world(p)%p.EP != 0:
 		return fmt.Errorf("%d expert-parallel ranks do not divide %d tensor-parallel ones", p.EP, world(p))
-	case cfg.KV == engine.FP4:
+	case cfg.KV.Width() == engine.FP4:
 		return errors.New("an fp4 KV cache is not driven here: give --kv-cache-dtype fp4_e2m1 as an argument of its own")
 	}
 	return nil
@@ -111,8 +111,11 @@ func flags(line *argv.Line, cfg engine.Config) {
 	line.Number("--chunked-prefill-size", cfg.Limits.MaxNumBatchedTokens*ranks)
 	line.Number("--context-length", cfg.Limits.MaxModelLen)
 	line.Number("--page-size", cfg.Limits.BlockSize)
-	if cfg.KV == engine.FP8 {
+	switch cfg.KV { //nolint:exhaustive // check refuses the others
+	case engine.FP8:
 		line.Words("--kv-cache-dtype", "fp8_e4m3")
+	case engine.BF16: // of a checkpoint that names another, too
+		line.Words("--kv-cache-dtype", "bf16")
 	}
 	// Of a GPU's memory, for weights and KV; activations and graphs come on top.
 	line.Share("--mem-fraction-static", cfg.MemoryFraction)

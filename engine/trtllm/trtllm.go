@@ -118,7 +118,7 @@ func config(cfg engine.Config) string {
 	if f := cfg.MemoryFraction; f > 0 {
 		fmt.Fprintf(&b, "  free_gpu_memory_fraction: %s\n", argv.Fraction(f))
 	}
-	if word := map[engine.DType]string{engine.FP8: "fp8", engine.FP4: "nvfp4"}[cfg.KV]; word != "" {
+	if word := map[engine.DType]string{engine.FP8: "fp8", engine.FP4: "nvfp4"}[cfg.KV.Width()]; word != "" {
 		fmt.Fprintf(&b, "  dtype: %s\n", word)
 	}
 	if n := cfg.Limits.BlockSize; n > 0 {

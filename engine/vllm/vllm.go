@@ -74,8 +74,8 @@ func check(cfg engine.Config) error {
 		return errors.New("no model is given: name one that it can load")
 	case p.EP > 1 && p.EP != p.TP*p.DP:
 		return fmt.Errorf("it spreads experts over all TP·DP GPUs, here %d, or not at all", p.TP*p.DP)
-	case cfg.KV == engine.FP4:
-		return errors.New("it has no fp4 KV cache: want bf16 or fp8")
+	case cfg.KV.Width() == engine.FP4 && cfg.KV != engine.NVFP4:
+		return fmt.Errorf("it has no %s KV cache: want bf16, fp8 or nvfp4", cfg.KV)
 	}
 	return nil
 }
@@ -100,8 +100,12 @@ func flags(line *argv.Line, cfg engine.Config) {
 	line.Number("--max-num-batched-tokens", cfg.Limits.MaxNumBatchedTokens)
 	line.Number("--max-model-len", cfg.Limits.MaxModelLen)
 	line.Number("--block-size", cfg.Limits.BlockSize)
-	if cfg.KV == engine.FP8 {
-		line.Words("--kv-cache-dtype", "fp8")
+	switch cfg.KV {
+	case engine.FP8, engine.NVFP4:
+		line.Words("--kv-cache-dtype", string(cfg.KV))
+	case engine.BF16: // of a checkpoint that names another, too
+		line.Words("--kv-cache-dtype", "bfloat16")
+	case engine.FP4, engine.MXFP4, engine.INT4:
 	}
 	// Of a GPU's whole memory, for weights, activations and KV together.
 	line.Share("--gpu-memory-utilization", cfg.MemoryFraction)

@@ -143,7 +143,7 @@ func (r *reader) silicon(c cells) error {
 		p.EP = tp * dp
 	}
 	weights := map[string]engine.DType{"fp8": engine.FP8, "fp4": engine.FP4}[c["precision"]]
-	if row.Model.Weights == engine.FP4 { // MXFP4 is all that there is of it
+	if row.Model.Weights.Width() == engine.FP4 { // MXFP4 is all that there is of it
 		weights = engine.FP4
 	}
 	if weights == "" {

@@ -50,9 +50,8 @@ func FindModel(file, model, gpu, fit string) (Model, latency.Fit, error) {
 
 // LaidOut is s as c lays it out, whose weights may be left to the model.
 func (s Model) LaidOut(c engine.Config, fit latency.Fit) (Model, error) {
-	s.Storage = deployment.StorageOf(c.Weights, s.Model).On(s.GPU)
-	s.Storage.KV = c.KV
-	c.Model, c.GPU, c.Weights = s.Model.Name, s.GPU.Name, s.Storage.Weights
+	s.Storage = deployment.StorageOf(c.Weights, c.KV, s.Model).On(s.GPU)
+	c.Model, c.GPU, c.Weights, c.KV = s.Model.Name, s.GPU.Name, s.Storage.Weights, s.Storage.KV
 	s.Config = c
 	var err error
 	if s.Latency, err = latency.NewWith(s.Model, s.GPU, c, fit); err != nil {
