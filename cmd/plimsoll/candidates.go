@@ -28,6 +28,11 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 	layouts, refused := d.layouts(o)
 	fits := d.fits(o)
 	cs, unfit := dep.Candidates(base, d.gpuCount, layouts, fits)
+	for i := range cs {
+		if d.modelled() {
+			cs[i].Limits = latency.Limits(*d.model, *d.gpu, cs[i])
+		}
+	}
 	refused = append(refused, unfit...)
 	dep.ByGPUs(refused)
 	var skips []profile.Skip

@@ -338,8 +338,7 @@ func (d deployment) noGPUs() error {
 func (d deployment) base(o profileOptions) engine.Config {
 	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: d.weights.Weights, KV: o.kv, MemoryFraction: o.memory}
 	if d.modelled() {
-		c.Limits.MaxModelLen = simContext(o, *d.model)
-		c.Limits = latency.Limits(*d.model, *d.gpu, c.Limits)
+		c.Limits.MaxModelLen, c.Release = simContext(o, *d.model), d.fit.Release()
 		return c
 	}
 	c.Limits.MaxModelLen = o.maxContext // else the engine's own choice, which it tells

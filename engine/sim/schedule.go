@@ -108,6 +108,10 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 		return 0, false
 	}
 	e.blocked = 0
+	if e.cfg.States == StatesAtForks {
+		_, known := e.cache.overlap(s.Prefix)
+		e.cache.keepState(s.Prefix[:known]) // this prompt will compute it
+	}
 	loaded := e.cache.use(s.shared)
 	if !s.WarmUp {
 		// The tail of a prompt sinks first, so that its last blocks are the lowest.
@@ -191,10 +195,13 @@ func (e *Engine) compute(s *sequence, n int) {
 	}
 	s.computed += n
 	if e.cfg.PrefixCaching {
-		full := min(s.computed/e.cfg.Limits.BlockSize, len(s.Prefix))
-		for ; s.named < full; s.named++ {
+		last := s.computed / e.cfg.Limits.BlockSize
+		for full := min(last, len(s.Prefix)); s.named < full; s.named++ {
 			if i := e.cache.name(s.Prefix[s.named]); i != 0 {
 				s.shared = append(s.shared, i)
+			}
+			if s.named+1 == last {
+				e.cache.keepState(s.Prefix[:last])
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func NewModel(f Options) (Model, error) {
 		return s, err
 	}
 	return s.LaidOut(engine.Config{
-		Kind: engine.KindSim, Parallelism: f.Parallelism, Weights: f.Weights, KV: f.KV, Limits: latency.Limits(s.Model, s.GPU, f.Limits),
+		Kind: engine.KindSim, Parallelism: f.Parallelism, Weights: f.Weights, KV: f.KV, Limits: f.Limits, MemoryFraction: f.MemoryFraction,
 	}, fit)
 }
 
@@ -48,16 +48,18 @@ func FindModel(file, model, gpu, fit string) (Model, latency.Fit, error) {
 	return s, f, err
 }
 
-// LaidOut is s as c lays it out, whose weights may be left to the model.
+// LaidOut is s as c lays it out, whose weights may be left to the model, and what else is
+// open to the fit's engine.
 func (s Model) LaidOut(c engine.Config, fit latency.Fit) (Model, error) {
 	s.Storage = deployment.StorageOf(c.Weights, s.Model).On(s.GPU)
 	s.Storage.KV = c.KV
-	c.Model, c.GPU, c.Weights = s.Model.Name, s.GPU.Name, s.Storage.Weights
+	c.Model, c.GPU, c.Weights, c.Release = s.Model.Name, s.GPU.Name, s.Storage.Weights, fit.Release()
 	s.Config = c
 	var err error
 	if s.Latency, err = latency.NewWith(s.Model, s.GPU, c, fit); err != nil {
 		return s, deployment.NoRoom(s.Model, s.GPU, c, err)
 	}
+	s.Config.Limits = s.Latency.Limits()
 	return s, nil
 }
 
