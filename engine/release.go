@@ -46,6 +46,21 @@ func (c Config) Served() Release {
 	return r
 }
 
+// String is the release as a person says it, the newest by what it begins with: "vLLM 0.19",
+// "vLLM ≥ 0.28".
+func (r Release) String() string {
+	words := map[Kind]string{KindVLLM: "vLLM", KindSGLang: "SGLang", KindTRTLLM: "TensorRT-LLM", KindLlamaCpp: "llama.cpp"}[r.Kind]
+	if r.Version != "" {
+		return words + " " + r.Version
+	}
+	for _, d := range defaultRows {
+		if d.kind == r.Kind && d.since != "" {
+			return words + " ≥ " + d.since
+		}
+	}
+	return words
+}
+
 // defaultRow is what engines of a release or later choose on a GPU of so many GiB or more.
 type defaultRow struct {
 	kind         Kind

@@ -71,7 +71,7 @@ type States string
 
 // Where states are kept.
 const (
-	StatesAtEnds  States = "ends"  // of what a step computes of a prompt: of a short one, its end
+	StatesAtEnds  States = "ends"  // of prompts
 	StatesAtForks States = "forks" // there, and where a prompt leaves one that was computed before
 )
 

@@ -195,13 +195,13 @@ func (e *Engine) compute(s *sequence, n int) {
 	}
 	s.computed += n
 	if e.cfg.PrefixCaching {
-		last := s.computed / e.cfg.Limits.BlockSize
-		for full := min(last, len(s.Prefix)); s.named < full; s.named++ {
+		full := min(s.computed/e.cfg.Limits.BlockSize, len(s.Prefix))
+		for ; s.named < full; s.named++ {
 			if i := e.cache.name(s.Prefix[s.named]); i != 0 {
 				s.shared = append(s.shared, i)
 			}
-			if s.named+1 == last {
-				e.cache.keepState(s.Prefix[:last])
+			if s.named+1 == s.PromptTokens/e.cfg.Limits.BlockSize {
+				e.cache.keepState(s.Prefix[:s.named+1])
 			}
 		}
 	}

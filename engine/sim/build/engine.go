@@ -30,9 +30,10 @@ func Engine(m latency.Model, role engine.Role) sim.Config {
 	}
 }
 
-// statesOf is where prefix caching keeps states: in vLLM after each step's part of a
-// prompt (_mamba_block_aligned_split of its scheduler), from 0.24 on (#37898) also where a
-// second prompt leaves one before. What other engines do is not modelled.
+// statesOf is where prefix caching keeps states: in vLLM at the end of a prompt, and of a
+// step within a long one, which is not counted; from 0.24 on (#37898) also where a second
+// prompt leaves one (_mamba_block_aligned_split of its scheduler). What other engines do
+// is not modelled.
 func statesOf(m latency.Model) sim.States {
 	switch r := m.Served(); {
 	case !m.HasStates() || r.Kind != engine.KindVLLM:

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"fmt"
 
 	"plimsoll/engine"
@@ -18,6 +19,8 @@ type Model struct {
 	Config  engine.Config
 	Storage deployment.Storage
 	Latency latency.Model
+	// Defaults say what the engine chooses by itself.
+	Defaults string
 }
 
 // NewModel finds the model and lays its engine out.
@@ -26,6 +29,7 @@ func NewModel(f Options) (Model, error) {
 	if err != nil {
 		return s, err
 	}
+	f.Limits.MaxModelLen = cmp.Or(f.Limits.MaxModelLen, s.Model.MaxContext) // which has to fit
 	return s.LaidOut(engine.Config{
 		Kind: engine.KindSim, Parallelism: f.Parallelism, Weights: f.Weights, KV: f.KV, Limits: f.Limits, MemoryFraction: f.MemoryFraction,
 	}, fit)
@@ -59,7 +63,7 @@ func (s Model) LaidOut(c engine.Config, fit latency.Fit) (Model, error) {
 	if s.Latency, err = latency.NewWith(s.Model, s.GPU, c, fit); err != nil {
 		return s, deployment.NoRoom(s.Model, s.GPU, c, err)
 	}
-	s.Config.Limits = s.Latency.Limits()
+	s.Config.Limits, s.Defaults = s.Latency.Limits(), deployment.Defaults(s.Model, s.GPU, c)
 	return s, nil
 }
 
