@@ -130,7 +130,7 @@ func (c Config) StepTokens(memory int64, version string) (tokens int, assumed bo
 	if memory <= 0 {
 		memory = 80 << 30
 	}
-	_, tokens = c.Served().Steps(c.GPU, memory)
+	_, tokens = c.Steps(c.GPU, memory)
 	return tokens, true
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -87,20 +88,24 @@ var defaultRows = []defaultRow{
 	{KindLlamaCpp, "", 0, 0, 2048},
 }
 
-// Steps are the sequences and tokens that a step of the release has at most on a GPU of
-// so much memory, unless it is told.
-func (r Release) Steps(gpu string, memory int64) (seqs, tokens int) {
-	gib := memory >> 30
-	if r.Kind == KindVLLM && strings.HasPrefix(gpu, "A100") {
-		gib = 0
-	}
-	for _, d := range defaultRows {
-		if d.kind == r.Kind && r.Since(d.since) && gib >= d.gib {
-			if seqs, tokens = d.seqs, d.tokens; seqs == 0 {
-				seqs, _ = Release{Kind: KindVLLM}.Steps(gpu, memory)
-			}
-			break
+// Steps are the sequences and tokens that a step of the engine has at most by itself, in
+// each of its ranks, on a GPU of so much memory.
+func (c Config) Steps(gpu string, memory int64) (seqs, tokens int) {
+	r := c.Served()
+	find := func(k Kind) (row defaultRow) {
+		gib := memory >> 30
+		if k == KindVLLM && strings.HasPrefix(gpu, "A100") {
+			gib = 0
 		}
+		i := slices.IndexFunc(defaultRows, func(d defaultRow) bool { return d.kind == k && r.Since(d.since) && gib >= d.gib })
+		return defaultRows[i]
+	}
+	own := find(r.Kind)
+	if seqs, tokens = own.seqs, own.tokens; seqs == 0 {
+		seqs = find(KindVLLM).seqs
+	}
+	if r.Kind == KindSGLang { // it shares them out
+		tokens /= c.Parallelism.Normal().DP
 	}
 	return seqs, tokens
 }

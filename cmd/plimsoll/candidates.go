@@ -267,7 +267,7 @@ func (d deployment) kvWarnings(o profileOptions, cs []engine.Config) (out []prof
 		if err != nil {
 			continue
 		}
-		own, _ := c.Served().Steps(d.gpu.Name, d.gpu.MemoryBytes)
+		own, _ := c.Steps(d.gpu.Name, d.gpu.MemoryBytes)
 		switch most := l.Limits().MaxNumSeqs; {
 		case d.modelled() && o.kvTokens > 0:
 			out = append(out, dep.KVWarnings("--kv-tokens", l, c.Label(), o.kvTokens)...)

@@ -9,15 +9,12 @@ import (
 )
 
 // Limits is what c asks for, with every zero field set to what its engine chooses by
-// itself for model m on GPUs g (engine.Release.Steps), and no more sequences than tokens
+// itself for model m on GPUs g (engine.Config.Steps), and no more sequences than tokens
 // or what mostStates allows; the model's own context; KV blocks as vLLM has them
 // (blockSize).
 func Limits(m catalog.Model, g catalog.GPU, c engine.Config) engine.Limits {
-	l, r := c.Limits, c.Served()
-	seqs, tokens := r.Steps(g.Name, g.MemoryBytes)
-	if r.Kind == engine.KindSGLang { // it shares them out among attention replicas
-		tokens /= c.Parallelism.Normal().DP
-	}
+	l := c.Limits
+	seqs, tokens := c.Steps(g.Name, g.MemoryBytes)
 	if n := l.MaxNumBatchedTokens; n > 0 {
 		seqs = min(seqs, n)
 	}
