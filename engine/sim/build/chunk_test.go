@@ -21,8 +21,13 @@ func TestChunkOfAggregatedProfile(t *testing.T) {
 		want    int
 		assumed bool
 	}{
-		{engine.KindVLLM, "", 0, 1024, 1, 1024, false}, {engine.KindVLLM, "", 0, 1024, 2, 2048, false}, {engine.KindVLLM, "", 0, 0, 1, 8192, true}, {engine.KindLlamaCpp, "", 0, 0, 1, 2048, true},
-		{engine.KindVLLM, "0.28.0", 180, 0, 2, 32768, true}, {engine.KindVLLM, "0.27.0", 180, 0, 2, 16384, true}, {engine.KindSGLang, "0.5.5", 180, 0, 2, 16384, true},
+		{engine.KindVLLM, "", 0, 1024, 1, 1024, false},
+		{engine.KindVLLM, "", 0, 1024, 2, 2048, false},
+		{engine.KindVLLM, "", 0, 0, 1, 8192, true},
+		{engine.KindLlamaCpp, "", 0, 0, 1, 2048, true},
+		{engine.KindVLLM, "0.28.0", 180, 0, 2, 32768, true},
+		{engine.KindVLLM, "0.27.0", 180, 0, 2, 16384, true},
+		{engine.KindSGLang, "0.5.5", 180, 0, 2, 16384, true},
 	} {
 		p := engine.Parallelism{TP: 2, DP: c.dp}
 		pick := store.NewPick(p)

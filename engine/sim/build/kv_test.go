@@ -16,8 +16,11 @@ func TestStatesKept(t *testing.T) {
 		model, fit string
 		want       sim.States
 	}{
-		{"qwen3.6-35b-a3b", "", sim.StatesAtForks}, {"qwen3.6-35b-a3b", "vllm-0.24", sim.StatesAtForks}, {"qwen3.6-35b-a3b", "vllm-0.23.1", sim.StatesAtEnds},
-		{"qwen3.6-35b-a3b", "sglang", ""}, {"llama-3.1-8b", "vllm-0.19", ""},
+		{"qwen3.6-35b-a3b", "", sim.StatesAtForks},
+		{"qwen3.6-35b-a3b", "vllm-0.24", sim.StatesAtForks},
+		{"qwen3.6-35b-a3b", "vllm-0.23.1", sim.StatesAtEnds},
+		{"qwen3.6-35b-a3b", "sglang", ""},
+		{"llama-3.1-8b", "vllm-0.19", ""},
 	} {
 		s, err := NewModel(Options{Model: c.model, GPU: "h200-sxm", Fit: c.fit, Parallelism: engine.TP(2)})
 		if err != nil {
