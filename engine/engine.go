@@ -108,6 +108,9 @@ type Config struct {
 	// MemoryFraction is the share of each GPU's memory that the engine may take,
 	// 0 < f <= 1; 0 leaves it to the engine.
 	MemoryFraction float64 `json:"memory_fraction,omitempty"`
+	// Release is the engine whose defaults hold where Kind stands for another, or its
+	// version is known.
+	Release Release `json:"release,omitzero"`
 	// Chunked makes Limits.MaxNumBatchedTokens part of the name: it tells this
 	// engine from others of its layout.
 	Chunked bool `json:"chunked,omitempty"`
@@ -130,19 +133,21 @@ func (c Config) Slug() string {
 	return c.Parallelism.Slug() + "chunk" + strconv.Itoa(c.Limits.MaxNumBatchedTokens)
 }
 
-// StepTokens is how many prompt tokens a step of the engine takes: as it was asked
-// for, else what its kind does by itself on a large GPU (vLLM's
-// max_num_batched_tokens, SGLang's chunked_prefill_size and TensorRT-LLM's
-// max_num_tokens 8192, llama.cpp's n_batch 2048; their documentation, 2026-11), which
-// is then assumed.
-func (c Config) StepTokens() (tokens int, assumed bool) {
-	switch {
-	case c.Limits.MaxNumBatchedTokens > 0:
-		return c.Limits.MaxNumBatchedTokens, false
-	case c.Kind == KindLlamaCpp:
-		return 2048, true
+// StepTokens is how many prompt tokens a step of the engine takes on a GPU of so much
+// memory, 0 = not known: as it was asked for, else the default of its version, as far as
+// the engine said it, which is then assumed.
+func (c Config) StepTokens(memory int64, version string) (tokens int, assumed bool) {
+	if n := c.Limits.MaxNumBatchedTokens; n > 0 {
+		return n, false
 	}
-	return 8192, true
+	if c.Release.Version == "" {
+		c.Release.Version = version
+	}
+	if memory <= 0 {
+		memory = 80 << 30
+	}
+	_, tokens = c.Steps(c.GPU, memory)
+	return tokens, true
 }
 
 // GPUs is the number of GPUs that the engine occupies, over all its ranks.

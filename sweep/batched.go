@@ -23,7 +23,7 @@ func (o Options) together(c engine.Config, f profile.EngineFacts, isl int) int {
 	if o.Search == Grid || attentionReplicas(c) > 1 {
 		return 0
 	}
-	budget, _ := c.StepTokens()
+	budget, _ := c.StepTokens(o.GPUMemory, f.Version)
 	k := budget / max(isl, 1)
 	for _, most := range []int{f.MaxNumSeqs, c.Limits.MaxNumSeqs, o.MaxInFlight} {
 		if most > 0 {
@@ -129,16 +129,16 @@ func summarizeBatched(m Measurement, cfg engine.Config, k int) profile.Point {
 	return p
 }
 
-// batchedPrefillOf collects the usable batched points of a configuration.
-func batchedPrefillOf(points []profile.Point, cfg engine.Config) profile.BatchedPrefill {
-	var b profile.BatchedPrefill
+// batchedPrefillOf collects the usable batched points of a configuration whose steps take
+// so many tokens.
+func batchedPrefillOf(points []profile.Point, cfg engine.Config, stepTokens int) profile.BatchedPrefill {
+	b := profile.BatchedPrefill{MaxBatchedTokens: stepTokens}
 	for _, p := range points {
 		if p.Phase == profile.Prefill && p.Config == cfg && p.Batch > 1 && p.Failures == 0 && p.Invalid == "" && p.ThroughputPerGPU > 0 {
 			b.Samples = append(b.Samples, profile.BatchedSample{ISL: p.ISL, K: p.Batch, TTFT: p.TTFT.Mean, ThroughputPerGPU: p.ThroughputPerGPU})
 			b.Provenance = profile.Weakest(b.Provenance, p.Provenance)
 		}
 	}
-	b.MaxBatchedTokens, _ = cfg.StepTokens()
 	slices.SortFunc(b.Samples, func(x, y profile.BatchedSample) int { return cmp.Compare(x.ISL, y.ISL) })
 	return b
 }

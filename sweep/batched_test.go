@@ -119,6 +119,8 @@ func TestWhatIsNotBatched(t *testing.T) {
 		{Options{}, spread, profile.EngineFacts{}, 100, 0},
 		{Options{}, engine.Config{Kind: engine.KindVLLM}, profile.EngineFacts{}, 100, 81},
 		{Options{}, engine.Config{Kind: engine.KindLlamaCpp}, profile.EngineFacts{}, 100, 20},
+		{Options{GPUMemory: 180 << 30}, engine.Config{Kind: engine.KindVLLM}, profile.EngineFacts{}, 100, 163},
+		{Options{GPUMemory: 180 << 30}, engine.Config{Kind: engine.KindVLLM}, profile.EngineFacts{Version: "0.27.1"}, 100, 81},
 	} {
 		if got := tc.o.together(tc.c, tc.f, tc.isl); got != tc.want {
 			t.Errorf("%+v %+v at ISL %d: %d at once, want %d", tc.c, tc.f, tc.isl, got, tc.want)
@@ -147,7 +149,7 @@ func TestBatchedPrefillInDoubt(t *testing.T) {
 	}
 	rs[4].Failure = profile.FailStatus
 	p := summarizeBatched(Measurement{Requests: rs}, cfg, 3)
-	if p.Failures != 1 || p.ThroughputPerGPU != 0 || len(batchedPrefillOf([]profile.Point{p}, cfg).Samples) != 0 {
+	if p.Failures != 1 || p.ThroughputPerGPU != 0 || len(batchedPrefillOf([]profile.Point{p}, cfg, 0).Samples) != 0 {
 		t.Errorf("with a failure: %+v", p)
 	}
 }

@@ -7,6 +7,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,6 +65,8 @@ type Options struct {
 	MaxContext         int // tokens; the surfaces reach up to it; 0 = what the engine says
 	MostContext        int // tokens; they reach no further whatever the engine says; 0 = no such limit
 	MaxInFlight        int // never more at once; 0 = the engine's own limits
+
+	GPUMemory int64 // of one GPU, bytes; 0 = not known
 
 	RequestTimeout time.Duration
 	Failing        *Failing // stops everything where too many requests fail; nil = never
@@ -354,7 +357,12 @@ func (r *runner) finish() error {
 		prefill, decode = r.layouts[0].prefill.cfg, r.layouts[0].decode.cfg
 	}
 	points := r.book.points()
-	r.res.PrefillSurface, r.res.Batched = prefillSurfaceOf(points, prefill), batchedPrefillOf(points, prefill)
+	version := ""
+	for _, f := range r.res.Engines {
+		version = cmp.Or(version, f.Version)
+	}
+	tokens, _ := prefill.StepTokens(r.opts.GPUMemory, version)
+	r.res.PrefillSurface, r.res.Batched = prefillSurfaceOf(points, prefill), batchedPrefillOf(points, prefill, tokens)
 	r.res.DecodeSurface = decodeSurfaceOf(points, decode, r.res.Decode.Picked.Point.ID, r.opts.Search == Grid)
 	return nil
 }

@@ -168,11 +168,10 @@ func chunkLine(out outcome) string {
 	if !others || !d.searchesChunks(out.opts) {
 		return ""
 	}
-	limits := config.Limits
 	if config.Chunked {
-		limits.MaxNumBatchedTokens = 0
+		config.Limits.MaxNumBatchedTokens = 0
 	}
-	tokens := latency.Limits(*d.model, *d.gpu, limits).MaxNumBatchedTokens
+	tokens := latency.Limits(*d.model, *d.gpu, config).MaxNumBatchedTokens
 	switch {
 	case !config.Chunked:
 		return fmt.Sprintf("%s: %d tokens in a step, the engine's default", own, tokens)

@@ -22,7 +22,7 @@ func modelOf(t *testing.T, c engine.Config) latency.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Limits = latency.Limits(model, gpu, c.Limits)
+	c.Limits = latency.Limits(model, gpu, c)
 	m, err := latency.New(model, gpu, c)
 	if err != nil {
 		t.Fatal(err)

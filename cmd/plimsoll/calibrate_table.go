@@ -140,7 +140,7 @@ func (p *rowParser) read(cat catalog.Catalog) (tableRow, error) {
 		return row, err
 	}
 	o.Config = engine.Config{
-		Kind: engine.KindEstimate, Model: o.Model.Name, GPU: o.GPU.Name, Parallelism: engine.TP(p.integer("tp")),
+		Kind: engine.KindEstimate, Release: engine.Release{Kind: engine.Kind(row.backend), Version: row.version}, Model: o.Model.Name, GPU: o.GPU.Name, Parallelism: engine.TP(p.integer("tp")),
 		Weights: p.storage("precision", dep.StorageOf("", "", o.Model).Weights, engine.WeightTypes()...),
 		KV:      p.storage("kv_dtype", o.Model.KV, kvTypes...),
 	}

@@ -28,6 +28,11 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 	layouts, refused := d.layouts(o)
 	fits := d.fits(o)
 	cs, unfit := dep.Candidates(base, d.gpuCount, layouts, fits)
+	for i := range cs {
+		if d.modelled() {
+			cs[i].Limits = latency.Limits(*d.model, *d.gpu, cs[i])
+		}
+	}
 	refused = append(refused, unfit...)
 	dep.ByGPUs(refused)
 	var skips []profile.Skip
@@ -253,12 +258,23 @@ func (d deployment) forTraffic(o profileOptions, cs []engine.Config) []engine.Co
 	return cs
 }
 
-// kvWarnings are those of the candidates whose KV cache --kv-tokens says.
-func (d deployment) kvWarnings(o profileOptions, cs []engine.Config) []profile.Warning {
-	var out []profile.Warning
+// kvWarnings are those of the candidates whose KV cache --kv-tokens says, and otherwise the
+// first one of what the engine does with it.
+func (d deployment) kvWarnings(o profileOptions, cs []engine.Config) (out []profile.Warning) {
 	for _, c := range cs {
-		if l, err := d.speed(c); err == nil && d.modelled() && o.kvTokens > 0 {
+		l, err := d.speed(c)
+		if err != nil {
+			continue
+		}
+		own, _ := c.Steps(d.gpu.Name, d.gpu.MemoryBytes)
+		switch most := l.Limits().MaxNumSeqs; {
+		case d.modelled() && o.kvTokens > 0:
 			out = append(out, dep.KVWarnings("--kv-tokens", l, c.Label(), o.kvTokens)...)
+		case len(out) > 0:
+		case d.modelled():
+			out = append(out, dep.EngineWarnings(l, false)...)
+		case d.kind == engine.KindVLLM && c.Limits.MaxNumSeqs == 0 && most < own:
+			out = append(out, profile.Warnf("state_blocks", "%s: from 0.25 on vLLM does not start with its default of %d sequences: its KV cache has blocks for the states of about %d. Set --max-num-seqs %[3]d", c.Label(), own, most))
 		}
 	}
 	return out

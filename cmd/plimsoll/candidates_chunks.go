@@ -87,7 +87,7 @@ func (d deployment) hasChunks(o profileOptions) bool {
 // chunksOf are a candidate and the same with every other chunk that has room, and
 // their engines by the latency model.
 func (d deployment) chunksOf(o profileOptions, c engine.Config) ([]engine.Config, capacity.Variants) {
-	own := latency.Limits(*d.model, *d.gpu, c.Limits).MaxNumBatchedTokens
+	own := latency.Limits(*d.model, *d.gpu, c).MaxNumBatchedTokens
 	var all []engine.Config
 	var layouts capacity.Variants
 	for _, tokens := range append([]int{own}, capacity.Chunks()...) {

@@ -22,6 +22,9 @@ func (out sizedPlans) card() card {
 		head:  []string{marked(best.Provenance), out.modelWords(), out.loadWords()},
 		facts: out.facts(), table: out.cardTable(), warnings: best.Warnings, next: out.nextCommand(),
 	}
+	if best.candidate.defaults != "" {
+		c.head = append(c.head, best.candidate.defaults)
+	}
 	if slices.ContainsFunc(out.Plans, func(p sizedPlan) bool { return p.Rough && p.Infeasible == nil }) {
 		c.below = append(c.below, "≈: by short trials, exact to an engine or some percent")
 	}
@@ -231,6 +234,9 @@ func (out sizedPlans) flags() string {
 		add("gpu", strings.ToLower(strings.Join(planGPUs(out.Plans[0].Plan)[:1], "")))
 		add("weights", string(out.Inputs.Weights))
 		add("kv-dtype", string(out.Inputs.KV))
+		if f := out.Inputs.MemoryFraction; f > 0 {
+			add("memory-fraction", fmt.Sprint(f))
+		}
 		add("fit", out.Inputs.Fit)
 		add("catalog", out.Inputs.Catalog)
 	}

@@ -205,7 +205,7 @@ func (e emission) engineConfig(pool int) engine.Config {
 	seqs := cmp.Or(own.Limits.MaxNumSeqs, sim.DefaultMaxNumSeqs)
 	tokens := cmp.Or(own.Limits.MaxNumBatchedTokens, max(seqs, sim.DefaultMaxNumBatchedTokens))
 	return engine.Config{
-		Kind: e.kind, Model: plannedModel(e.fleet), Role: p.Pools[pool].Role, Parallelism: layout, KV: p.candidate.kv, PrefixCaching: own.PrefixCaching,
+		Kind: e.kind, Model: plannedModel(e.fleet), Role: p.Pools[pool].Role, Parallelism: layout, KV: p.candidate.kv, PrefixCaching: own.PrefixCaching, MemoryFraction: e.fleet.MemoryFraction,
 		Limits: engine.Limits{MaxNumSeqs: max(1, seqs/layout.DP), MaxNumBatchedTokens: max(1, tokens/layout.DP), MaxModelLen: p.Pools[pool].MaxModelLen},
 	}
 }

@@ -23,6 +23,7 @@ type candidate struct {
 	off        engine.Factors // in nine of ten comparisons steps are within them; zero = not known
 	provenance profile.Provenance
 	source     string   // of the step times
+	defaults   string   // of the engine, as they count; empty = a profile's
 	prices     []string // where they are from
 	tokens     int      // of one step, as the engine is told; 0 = not known
 
@@ -163,11 +164,12 @@ func (o capacityOptions) modelLen(m catalog.Model) (int, error) {
 func (d demand) whatHolds(f build.Options, cat catalog.Catalog, m catalog.Model) string {
 	limits, stored := f.Limits, dep.StorageOf(f.Weights, f.KV, m)
 	limits.MaxModelLen = max(limits.MaxModelLen, int(d.longest()))
+	fit, _ := build.LoadFit(field.Fit, f.Fit) // it was loaded before
 	layouts, _ := dep.Layouts(&m, true, 2*serverGPUs, stored.Weights)
 	var names []string
 	for _, g := range cat.GPUs() {
 		for _, p := range layouts {
-			if dep.Room(m, &g, engine.Config{Parallelism: p, Weights: stored.Weights, KV: stored.KV, Limits: limits}) == nil {
+			if dep.Room(m, &g, engine.Config{Parallelism: p, Weights: stored.Weights, KV: stored.KV, Limits: limits, MemoryFraction: f.MemoryFraction, Release: fit.Release()}) == nil {
 				names = append(names, fmt.Sprintf("%d × %s (%s)", p.GPUs(), g.Name, p.Label()))
 				break
 			}
@@ -201,7 +203,8 @@ func (o capacityOptions) modelled(s build.Model) ([]candidate, error) {
 			layout: l, engines: both, build: func(by engine.Factors, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
 			tokens: s.Config.Limits.MaxNumBatchedTokens, parallelism: s.Config.Parallelism, kv: s.Config.KV, off: engine.FactorsOf(s.Latency.TTFTError().Factor90, s.Latency.ITLError().Factor90), provenance: profile.Estimated,
 			source: "latency model, fit " + s.Latency.Fit().Name + s.Storage.Phrase(), prices: append([]string{s.GPU.Name + ": " + first.words()}, spot...),
-			warnings: append(s.Storage.Warnings, dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.ISLP99), int(o.workload.OSLP99))...),
+			defaults: s.Defaults,
+			warnings: slices.Concat(s.Storage.Warnings, dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.ISLP99), int(o.workload.OSLP99)), dep.EngineWarnings(s.Latency, o.caches.reuse)),
 		})
 	}
 	return out, nil
@@ -342,7 +345,7 @@ func (c candidate) chosen(s capacity.Sized) candidate {
 		return c
 	}
 	v := c.chunked[s.Variation.At]
-	v.chunked, v.warnings = c.chunked, c.warnings
+	v.chunked, v.warnings, v.defaults = c.chunked, c.warnings, c.defaults
 	return v
 }
 

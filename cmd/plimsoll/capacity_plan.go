@@ -50,8 +50,9 @@ func planFlags() []cli.Flag {
 		{"max-gpus-per-engine", itoa(mostEngineGPUs), "`N` GPUs that one engine may have: more than 8 are several nodes"},
 		{"weights", published, weightsUsage},
 		{"kv-dtype", "", kvUsage},
-		{"max-num-seqs", "", "sequences at once per engine, `N` (default: vLLM's for the GPU, or the profile's)"},
-		{"max-num-batched-tokens", "", "tokens in one step, `N` (default: those with which an aggregated layout costs least; vLLM's for the GPU for others, and with --profile)"},
+		{"memory-fraction", "", memoryUsage},
+		{"max-num-seqs", "", "sequences at once per engine, `N` (default: the engine's for the GPU, or the profile's)"},
+		{"max-num-batched-tokens", "", "tokens in one step, `N` (default: those with which an aggregated layout costs least; the engine's for the GPU for others, and with --profile)"},
 		{"max-model-len", "", "prompt and output together that an engine has to hold, `tokens`: longer requests miss the SLO (default: the longest request, rounded up to 1024)"},
 		{"fit", "", fitUsage},
 		{"catalog", "", catalogUsage},
@@ -161,8 +162,9 @@ type planInputs struct {
 	Weights engine.DType `json:"weights,omitempty"`
 	KV      engine.DType `json:"kv,omitempty"`
 
-	MaxNumSeqs          int `json:"max_num_seqs,omitempty"`
-	MaxNumBatchedTokens int `json:"max_num_batched_tokens,omitempty"`
+	MaxNumSeqs          int     `json:"max_num_seqs,omitempty"`
+	MaxNumBatchedTokens int     `json:"max_num_batched_tokens,omitempty"`
+	MemoryFraction      float64 `json:"memory_fraction,omitempty"`
 
 	Fit     string `json:"fit,omitempty"`
 	Catalog string `json:"catalog,omitempty"`
@@ -276,7 +278,7 @@ func (o capacityOptions) find() (sizedPlans, error) {
 
 // newPlans are plans with their inputs.
 func (o capacityOptions) newPlans(plans ...sizedPlan) sizedPlans {
-	out := sizedPlans{Plans: plans, traceFile: o.file, GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
+	out := sizedPlans{Plans: plans, traceFile: o.file, GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, MemoryFraction: o.fleet.MemoryFraction, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
 	if o.fleet.Profile == "" {
 		out.Inputs.Model, out.Inputs.Weights, out.Inputs.KV = o.fleet.Model, o.fleet.Weights, o.fleet.KV
 	}

@@ -35,6 +35,7 @@ func capacityRatioCommand() *cli.Command {
 			{"tp", "", "with --throughput model: tensor-parallel size, `N` (default: of 1, 2, 4 and 8 that of the most tokens/s/GPU within --itl-p99 that holds a request)"},
 			{"weights", published, "with --throughput model: " + weightsUsage},
 			{"kv-dtype", "", "with --throughput model: " + kvUsage},
+			{"memory-fraction", "", "with --throughput model: " + memoryUsage},
 			{"fit", "", fitUsage},
 			{"catalog", "", catalogUsage},
 			{"profile", "", "throughput from the profile in `DIR`, the best source there is"},
@@ -103,8 +104,8 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 	}
 	published := p.choice("throughput", "published", "model") == "published" && o.fleet.Profile == ""
 	o.slo.ITLP99 = p.millis("itl-p99")
-	p.needs(o.fleet.Profile == "", "without --profile, which says it", "throughput", "model", "gpu", "tp", "weights", "kv-dtype", "fit")
-	p.needs(!published, "with --throughput model or --profile", "gpu", "tp", "weights", "kv-dtype", "fit", "itl-p99", "osl-p99")
+	p.needs(o.fleet.Profile == "", "without --profile, which says it", "throughput", "model", "gpu", "tp", "weights", "kv-dtype", "memory-fraction", "fit")
+	p.needs(!published, "with --throughput model or --profile", "gpu", "tp", "weights", "kv-dtype", "memory-fraction", "fit", "itl-p99", "osl-p99")
 	p.needs(p.name("osl") != "", "with --osl", "osl-p99")
 	if p.name("osl-p99") != "" {
 		o.workload.OSLP99 = p.number("osl-p99", p.number("osl", 1, maxTokens), maxTokens)

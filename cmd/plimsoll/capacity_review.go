@@ -148,7 +148,7 @@ func (r *review) options() capacityOptions {
 	in := r.plans.Inputs
 	o := capacityOptions{
 		demand: r.demand, strategy: r.plan.Strategy, seed: in.Seed,
-		fleet:  build.Options{Profile: in.Profile, Model: in.Model, Catalog: in.Catalog, Fit: in.Fit, Weights: in.Weights, KV: in.KV, Limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
+		fleet:  build.Options{Profile: in.Profile, Model: in.Model, Catalog: in.Catalog, Fit: in.Fit, Weights: in.Weights, KV: in.KV, MemoryFraction: in.MemoryFraction, Limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
 		caches: caches{reuse: in.Caches.Reuse, router: in.Caches.Router, dram: build.KVTier{Bytes: in.Caches.DRAMBytes, BytesPerSecond: in.Caches.DRAMPerSecond}},
 	}
 	if c := r.plan.Chunk; c != nil && c.Kept == "" {

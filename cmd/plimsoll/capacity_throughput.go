@@ -37,7 +37,7 @@ func (o oneEngine) modelThroughputs(cat catalog.Catalog, m catalog.Model, g cata
 	for _, layout := range layouts {
 		tp := layout.GPUs()
 		on := fmt.Sprintf("%s, TP%d", g.Name, tp)
-		l, err := latency.NewWith(m, g, engine.Config{Parallelism: layout, Weights: stored.Weights, KV: stored.KV, Limits: o.fleet.Limits}, fit)
+		l, err := latency.NewWith(m, g, engine.Config{Parallelism: layout, Weights: stored.Weights, KV: stored.KV, Limits: o.fleet.Limits, MemoryFraction: o.fleet.MemoryFraction, Release: fit.Release()}, fit)
 		if err == nil {
 			err = o.roomIn(float64(l.LongestSequence()), on)
 		}

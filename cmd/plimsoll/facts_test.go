@@ -180,6 +180,37 @@ func TestMemoryFractionIsTheEngines(t *testing.T) {
 	}
 }
 
+// --fit says whose release's defaults count, also of an engine that is started.
+func TestReleaseOfTheFit(t *testing.T) {
+	cat, err := catalog.Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		engine, fit string
+		want        engine.Release
+		fails       string
+	}{
+		{"estimate", "", engine.Release{}, ""},
+		{"estimate", "sglang", engine.Release{Kind: engine.KindSGLang}, ""},
+		{"vllm", "", engine.Release{}, ""},
+		{"vllm", "vllm-0.19", engine.Release{Kind: engine.KindVLLM, Version: "0.19"}, ""},
+		{"sglang", "", engine.Release{}, ""},
+		{"sglang", "vllm-0.19", engine.Release{}, "--fit vllm-0.19: the engine is sglang"},
+	} {
+		o := profileOptions{engine: c.engine, fit: c.fit, model: "llama-3.1-8b", gpu: "h100-sxm", gpuCount: 1, isl: 1000, osl: 100, dryRun: true}
+		d, err := resolve(o, cat, func(catalog.Catalog) (gpu.Inventory, error) { return gpu.Inventory{}, nil })
+		switch {
+		case c.fails != "":
+			if err == nil || err.Error() != c.fails || exitOf(err) != exitUsage {
+				t.Errorf("%s, %q: %v", c.engine, c.fit, err)
+			}
+		case err != nil || d.base(o).Release != c.want:
+			t.Errorf("%s, %q: %+v, %v, want %+v", c.engine, c.fit, d.base(o).Release, err, c.want)
+		}
+	}
+}
+
 // The queue that a planner allows is that of all attention replicas of the pick.
 func TestThresholdsOfReplicas(t *testing.T) {
 	picked := func(p engine.Parallelism) recommend.Choice {

@@ -26,7 +26,8 @@ func flagKinds() map[string][]engine.Kind {
 		"tp": started, "parallelism": started, "gpu-count": started, "max-num-batched-tokens": started,
 		"memory-fraction": {estimate, sim, engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM, command}, // of a command, what the plan counts with
 		"kv-dtype":        {estimate, sim, engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM, command},
-		"noise":           modelled, "fit": modelled, "explain": modelled,
+		"noise":           modelled, "explain": modelled,
+		"fit":           {estimate, sim, engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM}, // of these, whose release's defaults the plan counts with
 		"ready-timeout": processes,
 		"command":       {command}, "ready-path": {command}, "kv-tokens-pattern": {command},
 		"endpoint": {endpoint}, "endpoint-gpus": {endpoint},

@@ -18,7 +18,7 @@ import (
 func gpusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "gpus", Usage: "list this machine's GPUs",
-		Description: "Through NVML, or where that finds none through amd-smi or rocm-smi, within CUDA_VISIBLE_DEVICES (AMD: ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES too). Exit status 1 where there is none of the three.",
+		Description: "Through NVML, or where that finds none through amd-smi or rocm-smi, within CUDA_VISIBLE_DEVICES (AMD: ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES too). Exit status 1 where there is none of the three, or a GPU does not answer.",
 		Flags:       []cli.Flag{&cli.StringFlag{Name: "catalog", Usage: "`FILE` of further GPUs"}},
 		Action: func(c *cli.Context) error {
 			cat, err := catalog.Load(c.String("catalog"))
@@ -33,12 +33,16 @@ func gpusCommand() *cli.Command {
 				return err
 			}
 			if c.String("format") == "json" {
-				return printJSON(c.App.Writer, inv)
+				err = printJSON(c.App.Writer, inv)
+			} else {
+				for _, w := range inv.Warnings {
+					say(c.App.ErrWriter, "warning", "%s", w)
+				}
+				_, err = io.WriteString(c.App.Writer, gpuTable(inv))
 			}
-			for _, w := range inv.Warnings {
-				say(c.App.ErrWriter, "warning", "%s", w)
+			if err == nil && inv.LeftOut > 0 {
+				err = fmt.Errorf("%s left out: no answer from the driver", engine.Count(inv.LeftOut, "GPU"))
 			}
-			_, err = io.WriteString(c.App.Writer, gpuTable(inv))
 			return err
 		},
 	}
@@ -51,7 +55,7 @@ func gpuTable(inv gpu.Inventory) string {
 		if d.NVLinks != nil {
 			links = itoa(*d.NVLinks)
 		}
-		t.row(itoa(d.Index), d.Name, cmp.Or(d.SKU, "–"), gib(d.MemoryTotal), gib(d.MemoryUsed), cmp.Or(string(d.MIG), "–"),
+		t.row(itoa(d.Index), d.Name, cmp.Or(d.SKU, "–"), memoryOf(d), gib(d.MemoryUsed), cmp.Or(string(d.MIG), "–"),
 			clock(d.SMClock, d.SMClockMax), clock(d.MemClock, d.MemClockMax), links, cmp.Or(strings.Join(d.Throttle, ", "), "–"), cmp.Or(d.UUID, "–"))
 	}
 	head := engine.Count(len(inv.Devices), "GPU") + ", driver " + cmp.Or(inv.Driver, "–")
@@ -59,6 +63,13 @@ func gpuTable(inv gpu.Inventory) string {
 		head += ", CUDA " + inv.CUDA
 	}
 	return head + "\n" + t.text("")
+}
+
+func memoryOf(d gpu.Device) string {
+	if d.Unified {
+		return gib(d.MemoryTotal) + " unified"
+	}
+	return gib(d.MemoryTotal)
 }
 
 func gib(b int64) string {

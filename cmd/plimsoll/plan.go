@@ -92,7 +92,7 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 	chosen, other := searchCosts(so)
 	t.row("", "", "in all", itoa(chosen.Cost.Launches), itoa(points), chosen.more()+itoa(requests), "")
 	b.WriteString(t.text(""))
-	preflightTable(&b, d.preflight(o))
+	preflightTable(&b, d.preflight(o), d.defaults(o))
 	fmt.Fprintf(&b, "\nTime: %s\n", cost)
 	if chosen.Unrated && so.Open.Longest > 0 {
 		fmt.Fprintf(&b, "Each rate is judged for up to %s (--load-time)\n", short(so.Open.Longest))

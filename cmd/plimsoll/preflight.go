@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"plimsoll/engine"
+	dep "plimsoll/engine/deployment"
 	"plimsoll/engine/latency"
 )
 
@@ -38,6 +39,15 @@ func (d deployment) preflight(o profileOptions) []preflight {
 	return out
 }
 
+// defaults are what the plan takes of the engine's release where nothing was asked for;
+// empty where no model stands for it.
+func (d deployment) defaults(o profileOptions) string {
+	if d.model == nil || d.gpu == nil || d.kind == engine.KindEndpoint {
+		return ""
+	}
+	return dep.Defaults(*d.model, *d.gpu, d.base(o))
+}
+
 // verdict is the last column of the table.
 func (p preflight) verdict() string {
 	if p.Fits {
@@ -46,13 +56,16 @@ func (p preflight) verdict() string {
 	return "does not fit"
 }
 
-func preflightTable(b *bytes.Buffer, rooms []preflight) {
+func preflightTable(b *bytes.Buffer, rooms []preflight, defaults string) {
 	if len(rooms) == 0 {
 		return
 	}
 	may := fmt.Sprintf("; the engine may take %.1f", gigabytes(rooms[0].Budget))
 	if slices.ContainsFunc(rooms, func(p preflight) bool { return p.Budget != rooms[0].Budget }) {
 		may = "" // SGLang's share leaves out what its layouts differ in
+	}
+	if defaults != "" {
+		may += "; " + defaults
 	}
 	fmt.Fprintf(b, "\nMemory of one GPU, GB (estimated%s)\n", may)
 	t := newTable("configuration", "weights", "activations", "buffers", "left for KV", "KV tokens in all", "")

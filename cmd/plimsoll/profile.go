@@ -108,6 +108,9 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 	if d.kind == engine.KindEndpoint && o.maxContext == 0 && o.search == sweep.Adaptive {
 		so.MostContext = max(quickReach, o.isl+max(o.osl, 100))
 	}
+	if d.gpu != nil {
+		so.GPUMemory = d.gpu.MemoryBytes
+	}
 	if d.model != nil && d.gpu != nil {
 		so.Peak = func(c engine.Config) float64 {
 			flops, _ := d.gpu.FLOPS(c.Weights)

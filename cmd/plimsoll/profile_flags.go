@@ -124,9 +124,9 @@ func profileFlags() []cli.Flag {
 		s("gpu-count", "", "`GPUs` to use (default: those visible; sim: 4; estimate: 8)", eng),
 		s("tp", "", "tensor-parallel sizes to try, a `list` such as 1,2,4 (default: as --parallelism)", eng),
 		s("parallelism", "", "layouts to try instead, a `list` such as TP:4,TEP:8,DEP:8,TP:4 PP:2 (default: powers of two up to the GPU count of TP, and of TEP and DEP for models with experts)", eng),
-		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim, estimate: vLLM's default for the GPU)", eng),
-		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim, estimate: vLLM's default for the GPU)", eng),
-		s("memory-fraction", "", "share of each GPU's memory that the engine may take, `fraction`: vllm: of the whole, for everything; sglang: of the whole, for weights and KV cache; trtllm: of what weights leave free, for the KV cache; others: as vllm (default: the engine's own; the plan then takes 0.9 of the whole)", eng),
+		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim, estimate: the engine's default for the GPU)", eng),
+		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim, estimate: the engine's default for the GPU)", eng),
+		s("memory-fraction", "", "share of each GPU's memory that the engine may take, `fraction`: vllm: of the whole, for everything; sglang: of the whole, for weights and KV cache; trtllm: of what weights leave free, for the KV cache; others: as vllm, sim and estimate as the engine of --fit (default: the engine's own; the plan takes its newest release's, or that of --fit)", eng),
 		s("kv-dtype", "", "storage of the KV cache, `bf16|fp8|nvfp4` (default: the engine's; sim, estimate: the checkpoint's, else bf16)", eng),
 		s("noise", "0", "sim, estimate: relative jitter of each step, `fraction`", eng),
 		s("fit", "", fitUsage, eng),
@@ -166,6 +166,9 @@ func profileFlags() []cli.Flag {
 
 // catalogUsage is of --catalog, wherever it is.
 const catalogUsage = "`FILE` of further models or GPUs on top of the built-in ones: CSV rows, or a model's Hugging Face config.json"
+
+// memoryUsage is of --memory-fraction, wherever an engine is modelled.
+const memoryUsage = "share of each GPU's memory that an engine may take, `fraction`, as the engine of --fit means it (default: its release's own: vLLM 0.92 from 0.20 on, 0.9 before)"
 
 // fitUsage is of --fit, wherever it is.
 const fitUsage = "coefficients of the latency model: an `ENGINE`, with its version or without, such as trtllm or vllm-0.19; or the file that plimsoll calibrate wrote (default: vllm)"

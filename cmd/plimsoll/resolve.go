@@ -109,7 +109,10 @@ func resolve(o *profileOptions, cat catalog.Catalog, list gpuLister) (deployment
 	if d.fit, err = build.LoadFit(field.Fit, o.fit); err != nil {
 		return d, err
 	}
-	if isReal(string(d.kind)) {
+	if isReal(string(d.kind)) && d.fit.Engine != string(d.kind) {
+		if o.fit != "" {
+			return d, field.Errorf("--fit %s: the engine is %s", o.fit, d.kind)
+		}
 		d.fit = latency.FitFor(d.kind, "")
 	}
 	if err := d.setModel(*o, cat); err != nil {
@@ -347,9 +350,11 @@ func (d deployment) noGPUs() error {
 // base is the configuration that every candidate starts from.
 func (d deployment) base(o profileOptions) engine.Config {
 	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: d.weights.Weights, KV: d.weights.KV, MemoryFraction: o.memory}
+	if d.modelled() || d.fit.Version != "" {
+		c.Release = d.fit.Release()
+	}
 	if d.modelled() {
 		c.Limits.MaxModelLen = simContext(o, *d.model)
-		c.Limits = latency.Limits(*d.model, *d.gpu, c.Limits)
 		return c
 	}
 	c.Limits.MaxModelLen = o.maxContext // else the engine's own choice, which it tells

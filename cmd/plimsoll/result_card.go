@@ -31,6 +31,8 @@ func (o outcome) card() card {
 	c.below = starredBelow(rec.Warnings, ttft, itl)
 	if rec.Provenance == profile.Measured {
 		c.head = slices.Insert(c.head, 1, strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
+	} else if own := o.dep.defaults(o.opts); own != "" && o.dep.modelled() {
+		c.head = append(c.head, own)
 	}
 	if b := o.res.Aggregated.Picked.Bracket; o.res.Partial != "" || b != nil && b.Wide() {
 		c.head = append(c.head, "PARTIAL")

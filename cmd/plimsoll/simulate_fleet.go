@@ -32,13 +32,14 @@ func fleetFlags() []cli.Flag {
 		f("catalog", "", catalogUsage),
 		f("tp", "1", "tensor-parallel size of each engine, `N`"), f("weights", published, weightsUsage),
 		f("kv-dtype", "", kvUsage),
+		f("memory-fraction", "", memoryUsage),
 		f("fit", "", fitUsage),
 		f("replicas", "", "`N` engines that prefill and decode (default: 1)"),
 		f("prefill-replicas", "", "`N` engines that only prefill, and"),
 		f("decode-replicas", "", "`N` engines that only decode: a disaggregated fleet"),
 		f("router", "round_robin", "what picks the replica: `round_robin|least_loaded|kv_aware`"),
-		f("max-num-seqs", "", "sequences at once per engine, `N` (default: vLLM's for the GPU, or the profiled engine's)"),
-		f("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU; with a profile 8192)"),
+		f("max-num-seqs", "", "sequences at once per engine, `N` (default: the engine's for the GPU, or the profiled engine's)"),
+		f("max-num-batched-tokens", "", "tokens in one step, `N` (default: the engine's for the GPU, or the profiled engine's)"),
 		f("max-model-len", "", "prompt and answer together, `tokens` (default: the model's, or the profiled engine's)"),
 		&cli.BoolFlag{Name: "enable-prefix-caching", Usage: "keep the KV of prompts for later requests", Category: "fleet"},
 		f("kv-dram", "", "memory of the host below each engine's KV cache, `GiB`, with prefix caching"),
@@ -74,7 +75,7 @@ func readFleet(p *parser) build.Options {
 // engines reads what engines are made from, and their limits.
 func (p *parser) engines() build.Options {
 	return build.Options{
-		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"), Weights: p.weights(), KV: p.kvDType(),
+		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"), Weights: p.weights(), KV: p.kvDType(), MemoryFraction: p.share("memory-fraction"),
 		Limits: engine.Limits{
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),
@@ -102,7 +103,7 @@ func checkFleet(p *parser, f *build.Options) {
 	case (f.DRAM.Bytes > 0 || f.NVMe.Bytes > 0) && !f.Caching:
 		p.fail(field.Errorf("--kv-dram and --kv-nvme need a prefix cache").Hint("add --enable-prefix-caching"))
 	}
-	p.needs(f.Profile == "", "without --profile, which says it", "model", "gpu", "tp", "weights", "kv-dtype", "fit")
+	p.needs(f.Profile == "", "without --profile, which says it", "model", "gpu", "tp", "weights", "kv-dtype", "memory-fraction", "fit")
 	p.needs(f.Prefill > 0, "with --prefill-replicas and --decode-replicas", "transfer-bandwidth")
 	p.needs(f.DRAM.Bytes > 0, "with --kv-dram", "kv-dram-bandwidth")
 	p.needs(f.NVMe.Bytes > 0, "with --kv-nvme", "kv-nvme-bandwidth")

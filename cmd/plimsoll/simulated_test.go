@@ -10,6 +10,7 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/latency"
 	"plimsoll/engine/sim"
 	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
@@ -135,10 +136,11 @@ func TestOneSimulatedEngine(t *testing.T) {
 			cfg := d.base(o)
 			embedded := d
 			embedded.kind = engine.KindSim
-			if got := embedded.base(o).Limits; got != cfg.Limits {
-				t.Errorf("--engine sim runs %+v, estimate %+v", got, cfg.Limits)
+			if got := embedded.base(o); got.Limits != cfg.Limits || got.Release != cfg.Release {
+				t.Errorf("--engine sim runs %+v, estimate %+v", got, cfg)
 			}
 			cfg.Parallelism, cfg.PrefixCaching = engine.TP(tt.tp), true
+			cfg.Limits = latency.Limits(*d.model, *d.gpu, cfg)
 			model, err := d.speed(cfg)
 			if err != nil {
 				t.Fatal(err)

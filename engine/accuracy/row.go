@@ -54,5 +54,16 @@ func (r Row) Group() string {
 	return r.Model.Name + " " + string(cmp.Or(r.Config.Weights, engine.BF16)) + " " + r.GPU.Name + " " + string(r.Config.Kind)
 }
 
+// Engine is the row's engine as the shipped fits have it: where a row does not say its share
+// of memory it has vLLM's of 0.19 and before, and KV blocks have 16 tokens.
+func (r Row) Engine() engine.Config {
+	c := r.Config
+	if c.MemoryFraction == 0 || c.Kind == engine.KindVLLM {
+		c.Release = engine.Release{Kind: engine.KindVLLM, Version: "0.19"}
+	}
+	c.Limits.BlockSize = cmp.Or(c.Limits.BlockSize, 16)
+	return c
+}
+
 // Fit is the shipped fit for the row's engine.
 func (r Row) Fit() latency.Fit { return latency.FitFor(r.Config.Kind, r.Version) }

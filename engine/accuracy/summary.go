@@ -115,7 +115,7 @@ func Evaluate(r Row) Result {
 	if r.Left != "" {
 		return Result{Left: r.Left}
 	}
-	m, err := latency.NewWith(r.Model, r.GPU, r.Config, r.Fit())
+	m, err := latency.NewWith(r.Model, r.GPU, r.Engine(), r.Fit())
 	if err != nil {
 		return Result{Left: err.Error()}
 	}

@@ -39,6 +39,9 @@ func TestLogsOfEngines(t *testing.T) {
 		{"vllm", "0.7.3.log", 1, 2042019}, // 2048 × 997.08
 		{"vllm", "0.8.log", 1, 2042016},
 		{"vllm", "0.9-workers.log", 1, 436144},
+		{"vllm", "pipeline-workers.log", 1, 53040},
+		{"vllm", "pipeline-workers-dp2.log", 2, 53040 + 60000},
+		{"vllm", "cpu.log", 1, 131072},
 		{"vllm", "0.11.log", 1, 436144},
 		{"vllm", "0.11.log", 3, 3 * 436144},
 		{"vllm", "0.11-dp2.log", 2, 866144},
@@ -51,6 +54,7 @@ func TestLogsOfEngines(t *testing.T) {
 		{"sglang", "2026-09-draft.log", 1, 454112},
 		{"sglang", "dp-attention.log", 2, 200064},
 		{"sglang", "dp-attention-quiet.log", 2, 200000},
+		{"sglang", "pipeline.log", 1, 210000},
 		{"trtllm", "2025-02.log", 1, 220480},
 		{"trtllm", "2025-12.log", 1, 3958272},
 		{"trtllm", "1.0-estimate.log", 1, 229984},

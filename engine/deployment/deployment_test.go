@@ -7,6 +7,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/latency"
 )
 
 func TestCandidates(t *testing.T) {
@@ -61,6 +62,50 @@ func TestLayoutsOfExperts(t *testing.T) {
 	for _, m := range []*catalog.Model{nil, &r1} {
 		if fit, _ := Layouts(m, false, 8, engine.FP8); len(fit) != 4 || !has(fit, "TP:8") {
 			t.Errorf("without experts to spread: %v", fit)
+		}
+	}
+}
+
+// What hangs on a release is said: where CUDA graphs decide how much KV cache is left, and
+// what prefix caching keeps of a model with states.
+func TestWhatHangsOnTheRelease(t *testing.T) {
+	cat, err := catalog.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		model, version string
+		tp             int
+		caching        bool
+		defaults       string
+		said           []string
+	}{
+		{"llama-3.1-8b", "", 1, true, "vLLM ≥ 0.28 defaults: 0.92 of memory, 8192 tokens a step", nil},
+		{"llama-3.1-70b", "", 2, false, "vLLM ≥ 0.28 defaults: 0.92 of memory, 8192 tokens a step", []string{"With 3 % 0.0 of the KV cache's 1.1 GB"}},
+		{"llama-3.1-70b", "0.19", 2, false, "vLLM 0.19 defaults: 0.9 of memory, 8192 tokens a step", nil},
+		{"qwen3.6-35b-a3b", "", 2, true, "vLLM ≥ 0.28 defaults: 0.92 of memory, 8192 tokens a step", []string{"in blocks of 1056 tokens, and the states of its linear attention after a prompt's last whole block, and"}},
+		{"qwen3.6-35b-a3b", "0.22", 2, true, "vLLM 0.22 defaults: 0.92 of memory, 8192 tokens a step", []string{"share nothing. This release caches no prefixes of such models by itself."}},
+		{"qwen3.6-35b-a3b", "0.22", 2, false, "vLLM 0.22 defaults: 0.92 of memory, 8192 tokens a step", nil},
+	} {
+		m, errM := cat.Model(tc.model)
+		g, errG := cat.GPU("h100-sxm")
+		c := engine.Config{Parallelism: engine.TP(tc.tp)}
+		if tc.version != "" {
+			c.Release = engine.Release{Kind: engine.KindVLLM, Version: tc.version}
+		}
+		l, errL := latency.New(m, g, c)
+		if err := errors.Join(errM, errG, errL); err != nil {
+			t.Fatal(err)
+		}
+		ws := EngineWarnings(l, tc.caching)
+		if got := Defaults(m, g, c); got != tc.defaults || len(ws) != len(tc.said) {
+			t.Errorf("%s %s: %q, %v", tc.model, tc.version, got, ws)
+			continue
+		}
+		for i, w := range ws {
+			if !strings.Contains(w.Message, tc.said[i]) {
+				t.Errorf("%s %s: %s", tc.model, tc.version, w.Message)
+			}
 		}
 	}
 }

@@ -2,7 +2,10 @@ package deployment
 
 import (
 	"fmt"
+	"strings"
 
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
 	"plimsoll/engine/latency"
 	"plimsoll/profile"
 )
@@ -16,6 +19,47 @@ func ModelError(e latency.Error) profile.ModelError {
 func Worth(m latency.Model) string {
 	return fmt.Sprintf("latency model's fit %s: TTFT %s, ITL %s",
 		m.Fit().Name, ModelError(m.TTFTError()).Words(), ModelError(m.ITLError()).Words())
+}
+
+// Defaults says what of an engine is its release's own choice: "vLLM ≥ 0.28 defaults: 0.92
+// of memory, 8192 tokens a step"; empty where both were asked for.
+func Defaults(m catalog.Model, g catalog.GPU, c engine.Config) string {
+	var own []string
+	tokens := latency.Limits(m, g, c).MaxNumBatchedTokens
+	if c.MemoryFraction == 0 {
+		own = append(own, fmt.Sprintf("%.2g of memory", c.Served().MemoryFraction(g.MemoryBytes, c.Parallelism, tokens*c.Parallelism.Normal().DP)))
+	}
+	if c.Limits.MaxNumBatchedTokens == 0 {
+		own = append(own, fmt.Sprintf("%d tokens a step", tokens))
+	}
+	if len(own) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%v defaults: %s", c.Served(), strings.Join(own, ", "))
+}
+
+// EngineWarnings says where a KV cache, or what it keeps of prompts, hangs on things that
+// releases of an engine do differently.
+func EngineWarnings(l latency.Model, caching bool) (out []profile.Warning) {
+	r, mem := l.Served(), l.Memory()
+	more := int64((engine.MostGraphShare - r.GraphShare()) * float64(mem.Budget))
+	if r.GraphShare() > 0 && more > mem.KV/10 {
+		out = append(out, profile.Warnf("cuda_graphs",
+			"%s: from 0.21 on vLLM takes an estimate of its CUDA graphs off the KV cache: %.0f %% of the GPU is assumed; reports have 0.5 to %.0f %%, a few far more. With %[3]g %% %.1[4]f of the KV cache's %.1[5]f GB per GPU are left. Read the capacity in the engine's log",
+			l.Parallelism().Label(), 100*r.GraphShare(), 100*engine.MostGraphShare, float64(max(0, mem.KV-more))/1e9, float64(mem.KV)/1e9))
+	}
+	if caching && l.HasStates() && r.Kind == engine.KindVLLM {
+		kept := "after a prompt's last whole block, and where a second prompt leaves one before (so from 0.24 on)"
+		if !r.Since("0.24") {
+			kept = "after a prompt's last whole block alone, so that prompts which only begin alike share nothing"
+		}
+		if !r.Since("0.28") {
+			kept += ". This release caches no prefixes of such models by itself"
+		}
+		out = append(out, profile.Warnf("state_caching",
+			"%v keeps prefixes of this model in blocks of %d tokens, and the states of its linear attention %s. This changed with almost every release from 0.15 on: measure the hit rate before you rely on it", r, l.Limits().BlockSize, kept))
+	}
+	return out
 }
 
 // CodeDataSheet is the code of the warning that times are from a GPU's data sheet.

@@ -65,6 +65,7 @@ type Inventory struct {
 	Driver   string   `json:"driver_version,omitempty"`
 	CUDA     string   `json:"cuda_version,omitempty"` // the newest that the driver runs
 	Devices  []Device `json:"devices"`
+	LeftOut  int      `json:"left_out,omitempty"` // GPUs that should be in Devices and do not answer
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -78,6 +79,7 @@ type Device struct {
 	SKU         string   `json:"sku,omitempty"` // catalog name; empty where the catalog has none, and for a slice
 	PCIBusID    string   `json:"pci_bus_id,omitempty"`
 	MemoryTotal int64    `json:"memory_total_bytes,omitempty"`
+	Unified     bool     `json:"unified_memory,omitempty"` // MemoryTotal is the machine's, which GPU and CPU share
 	MemoryUsed  int64    `json:"memory_used_bytes,omitempty"`
 	MIG         MIG      `json:"mig,omitempty"`
 	SMClock     int      `json:"sm_clock_mhz,omitempty"`

@@ -5,6 +5,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ func list(lib nvml.Interface, env string, set bool, cat catalog.Catalog) (Invent
 		return Inventory{}, initError(ret, deviceFiles)
 	}
 	defer func() { _ = lib.Shutdown() }() // nothing was changed that could be lost
-	r := reader{lib: lib, cat: cat}
+	r := reader{lib: lib, cat: cat, meminfo: "/proc/meminfo"}
 	inv := Inventory{}
 	if v, ret := lib.SystemGetDriverVersion(); ret == nvml.SUCCESS {
 		inv.Driver = v
@@ -37,6 +38,9 @@ func list(lib nvml.Interface, env string, set bool, cat catalog.Catalog) (Invent
 		return Inventory{}, err
 	}
 	devices, stop := visible("CUDA", env, set, gpus, migs)
+	if !set || stop != "" { // else all that were asked for are there
+		inv.LeftOut = len(warnings)
+	}
 	if stop != "" {
 		warnings = append(warnings, stop)
 	}
@@ -96,8 +100,9 @@ func words(ret nvml.Return) string {
 // reader reads devices. It asks the library for each function that not every
 // driver has before calling it: go-nvml ends the process on a missing one.
 type reader struct {
-	lib nvml.Interface
-	cat catalog.Catalog
+	lib     nvml.Interface
+	cat     catalog.Catalog
+	meminfo string // file of Linux with the machine's memory
 }
 
 func (r reader) has(symbol string) bool { return r.lib.Extensions().LookupSymbol(symbol) == nil }
@@ -145,11 +150,14 @@ func (r reader) device(i int, h nvml.Device) (Device, nvml.Return) {
 	if d.Name, ret = h.GetName(); ret != nvml.SUCCESS {
 		return d, ret
 	}
-	mem, ret := h.GetMemoryInfo()
-	if ret != nvml.SUCCESS {
+	switch mem, ret := h.GetMemoryInfo(); ret {
+	case nvml.SUCCESS:
+		d.MemoryTotal, d.MemoryUsed = int64(mem.Total), int64(mem.Used) //nolint:gosec // bytes of memory fit
+	case nvml.ERROR_NOT_SUPPORTED: // GB10 and Jetson have no memory of their own
+		d.Unified, d.MemoryTotal = true, machineMemory(r.meminfo)
+	default:
 		return d, ret
 	}
-	d.MemoryTotal, d.MemoryUsed = int64(mem.Total), int64(mem.Used) //nolint:gosec // bytes of memory fit
 	if g, ok := r.cat.GPUByDeviceName(d.Name); ok {
 		d.SKU = g.Name
 	}
@@ -167,6 +175,13 @@ func (r reader) device(i int, h nvml.Device) (Device, nvml.Return) {
 	r.clocks(&d, h)
 	d.NVLinks = r.links(h)
 	return d, nvml.SUCCESS
+}
+
+// machineMemory is the machine's memory in bytes as /proc/meminfo has it; 0 = not known.
+func machineMemory(file string) (kib int64) {
+	text, _ := os.ReadFile(file) //nolint:gosec // not known without it
+	_, _ = fmt.Sscanf(string(text), "MemTotal: %d kB", &kib)
+	return kib << 10
 }
 
 func (r reader) clocks(d *Device, h nvml.Device) {

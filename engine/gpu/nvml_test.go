@@ -141,8 +141,13 @@ func TestListWhereGPUsDoNotAnswer(t *testing.T) {
 		"GPU 2 does not answer and is left out: the GPU has fallen off the bus",
 		"GPU 5 does not answer and is left out: no permission",
 	}
-	if len(inv.Warnings) != 2 || inv.Warnings[0] != want[0] || inv.Warnings[1] != want[1] {
-		t.Errorf("%q", inv.Warnings)
+	if len(inv.Warnings) != 2 || inv.Warnings[0] != want[0] || inv.Warnings[1] != want[1] || inv.LeftOut != 2 {
+		t.Errorf("%d: %q", inv.LeftOut, inv.Warnings)
+	}
+	for env, left := range map[string]int{"0,1": 0, "0,2": 2} {
+		if inv, err := list(s, env, true, tables(t)); err != nil || inv.LeftOut != left {
+			t.Errorf("%s: %+v, %v", env, inv, err)
+		}
 	}
 
 	s.DeviceGetHandleByIndexFunc = func(int) (nvml.Device, nvml.Return) { return nil, nvml.ERROR_NO_PERMISSION }
@@ -152,6 +157,29 @@ func TestListWhereGPUsDoNotAnswer(t *testing.T) {
 	s.DeviceGetCountFunc = func() (int, nvml.Return) { return 0, nvml.ERROR_UNKNOWN }
 	if _, err := list(s, "", false, tables(t)); err == nil || !strings.Contains(err.Error(), "counting GPUs") {
 		t.Errorf("no count: %v", err)
+	}
+}
+
+// A GPU without memory of its own has the machine's.
+func TestListUnifiedMemory(t *testing.T) {
+	s, devices := dgx()
+	devices[0].GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{}, nvml.ERROR_NOT_SUPPORTED }
+	inv, err := list(s, "0", true, tables(t))
+	if err != nil || len(inv.Devices) != 1 || len(inv.Warnings) != 0 {
+		t.Fatalf("%+v, %v", inv, err)
+	}
+	if d := inv.Devices[0]; !d.Unified || d.MemoryTotal < 1<<20 || d.MemoryUsed != 0 {
+		t.Errorf("%+v", d)
+	}
+	file := filepath.Join(t.TempDir(), "meminfo")
+	if got := machineMemory(file); got != 0 {
+		t.Errorf("without a file: %d", got)
+	}
+	if err := os.WriteFile(file, []byte("MemTotal:       125513152 kB\nMemFree:        12 kB\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := machineMemory(file); got != 125513152<<10 {
+		t.Errorf("%d", got)
 	}
 }
 

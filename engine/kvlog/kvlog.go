@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -29,19 +30,20 @@ type Line struct {
 	// Pattern has one group, the number of tokens, or two, whose product it is
 	// ("for T tokens per request: Cx"). Numbers may have commas.
 	Pattern *regexp.Regexp
-	// Least says which number holds where one rank states several: the smallest,
-	// for each of its workers states its own; else the last, for an engine states
-	// estimates before it knows.
+	// Least says which number holds where lines of the same mark state several: the
+	// smallest, for each worker's number is stated by their rank; else the last, for an
+	// engine states estimates before it knows.
 	Least bool
 	// Whole says that the number is of the whole engine, whatever rank a line names.
 	Whole bool
 }
 
 // Tokens reads a log for the KV capacity of an engine of so many data-parallel
-// ranks, in tokens over all of them. Ranks are told apart by what stands in front
-// of a line's number; one that states nothing, because its engine lets a single
-// rank speak for all, counts with the mean of those that do. Of several kinds of
-// line the one that the most ranks state holds, among equals the first.
+// ranks, in tokens over all of them. Ranks, and the tensor- and pipeline-parallel
+// workers of a rank, are told apart by what stands in front of a line's number. A rank
+// has what the least of its workers has; one that states nothing, because its engine
+// lets a single rank speak for all, counts with the mean of those that do. Of several
+// kinds of line the one that the most ranks state holds, among equals the first.
 func Tokens(log io.Reader, lines []Line, ranks int) (int, error) {
 	found, odd, err := scan(log, lines)
 	if err != nil {
@@ -92,9 +94,9 @@ func scan(log io.Reader, lines []Line) (found []stated, odd, err error) {
 	return found, odd, nil
 }
 
-// stated is what one kind of line says, by rank; "" for lines that name none.
+// stated is what one kind of line says, by rank and worker; "" for lines that name none.
 type stated struct {
-	byRank map[string]float64
+	byRank map[string]map[string]float64
 	whole  bool
 }
 
@@ -109,14 +111,17 @@ func (s *stated) take(l Line, text string) error {
 		return fmt.Errorf("log line %q: %w", text[at[0]:at[1]], err)
 	}
 	if s.byRank == nil {
-		s.byRank, s.whole = map[string]float64{}, l.Whole
+		s.byRank, s.whole = map[string]map[string]float64{}, l.Whole
 	}
-	rank := ""
+	rank, worker := "", ""
 	if !l.Whole {
-		rank = rankOf(text[:at[0]])
+		rank, worker = marksOf(text[:at[0]])
 	}
-	if old, seen := s.byRank[rank]; !seen || !l.Least || n < old {
-		s.byRank[rank] = n
+	if s.byRank[rank] == nil {
+		s.byRank[rank] = map[string]float64{}
+	}
+	if old, seen := s.byRank[rank][worker]; !seen || !l.Least || n < old {
+		s.byRank[rank][worker] = n
 	}
 	return nil
 }
@@ -138,9 +143,9 @@ func (s stated) total(ranks int) int {
 		return 0
 	}
 	var sum float64
-	for rank, n := range s.byRank {
+	for rank, workers := range s.byRank {
 		if rank != "" || len(s.byRank) == 1 {
-			sum += n
+			sum += slices.Min(slices.Collect(maps.Values(workers)))
 		}
 	}
 	if !s.whole && ranks > named {
@@ -153,17 +158,22 @@ func (s stated) total(ranks int) int {
 }
 
 // rankMark is how a line names its data-parallel rank: vLLM's "(EngineCore_DP1
-// pid=…)", before 0.10 "(EngineCore_1 pid=…)", SGLang's "[… DP1 TP0]". vLLM
-// without data parallelism has "(EngineCore pid=…)" (quoted in its issues, 2025
-// and 2026; testdata of the engines' packages).
-var rankMark = regexp.MustCompile(`\(EngineCore_(?:DP)?([0-9]+)\b|\bDP([0-9]+)\b`)
+// pid=…)" and "(Worker_DP1_PP0_TP1 pid=…)", before 0.10 "(EngineCore_1 pid=…)",
+// SGLang's "[… DP1 PP0 TP0]". vLLM without data parallelism has "(EngineCore pid=…)".
+// workerMark is how it names a worker of the rank: those, before 0.10 "(VllmWorker
+// rank=1 pid=…)", TensorRT-LLM's "[RANK 1]" and "[MPI_Rank 1]", mpirun's
+// "[1,3]<stdout>:" (quoted in issues, 2025 and 2026; vLLM's multiproc_executor.py and
+// SGLang's scheduler.py; testdata of the engines' packages).
+var (
+	rankMark   = regexp.MustCompile(`(?:\(EngineCore_|(?:^|[^A-Za-z0-9])DP)([0-9]+)`)
+	workerMark = regexp.MustCompile(`(?:^|[^A-Za-z0-9])(?:PP|P?CP|TP|(?i:rank)[= ])[0-9]+|\[[0-9]+,[0-9]+\]<`)
+)
 
-func rankOf(prefix string) string {
-	m := rankMark.FindStringSubmatch(prefix)
-	if m == nil {
-		return ""
+func marksOf(prefix string) (rank, worker string) {
+	if m := rankMark.FindStringSubmatch(prefix); m != nil {
+		rank = m[1]
 	}
-	return m[1] + m[2]
+	return rank, strings.Join(workerMark.FindAllString(prefix, -1), "")
 }
 
 // product multiplies what the groups of a pattern hold.

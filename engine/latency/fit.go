@@ -56,6 +56,15 @@ type Group struct {
 	Held                      // errors on other layouts, or on other GPUs
 }
 
+// Release is the engine that the fit is of. Zero where that is the newest vLLM, for which
+// engines are taken that say nothing else.
+func (f Fit) Release() engine.Release {
+	if f.Version == "" && engine.Kind(f.Engine) == engine.KindVLLM {
+		return engine.Release{}
+	}
+	return engine.Release{Kind: engine.Kind(f.Engine), Version: f.Version}
+}
+
 // For is the most special group that holds for the model, weights and GPU; false where
 // the fit has no row of the model.
 func (f Fit) For(model, gpu string, weights engine.DType) (Group, bool) {
@@ -126,14 +135,14 @@ func DefaultFit() Fit { return Fits()[0] }
 // that has none gets the default.
 func FitFor(kind engine.Kind, version string) Fit {
 	version = strings.TrimPrefix(version, "v")
-	asked, known := release(version)
+	asked, known := engine.Release{Version: version}.Number()
 	if !known {
 		version = "" // such as nightly
 	}
 	fits := Fits()
 	f := fits[0]
 	for _, g := range fits {
-		last, some := release(g.Before)
+		last, some := engine.Release{Version: g.Before}.Number()
 		if g.Engine == string(kind) && (!some || known && asked < last) {
 			f = g
 		}
@@ -158,12 +167,4 @@ func FitByName(name string) (Fit, error) {
 		return Fit{}, fmt.Errorf("unknown fit %q: want vllm, trtllm or sglang, with a version or without", name)
 	}
 	return FitFor(engine.Kind(named[1]), named[2]), nil
-}
-
-// release is a version as a number: 0.19.1 is 19,001. A year is no version that others
-// are near to.
-func release(version string) (number int, ok bool) {
-	var major, minor, patch int
-	n, _ := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
-	return 1_000_000*major + 1000*minor + patch, n > 0 && major < firstYear
 }

@@ -103,7 +103,7 @@ func layOutWith(m catalog.Model, g catalog.GPU, config engine.Config, k operator
 	if p := config.Parallelism; max(p.TP, p.EP) > serverGPUs && g.InterNodeBytesPerSec <= 0 {
 		return about{}, fmt.Errorf("%s spans servers of %d GPUs, but the network speed between servers of %s is unknown", p.Label(), serverGPUs, g.Name)
 	}
-	a := about{model: m, gpu: g, config: config, limits: Limits(m, g, config.Limits)}
+	a := about{model: m, gpu: g, config: config, limits: Limits(m, g, config)}
 	a.work, a.layout = workOf(m, g, config, k)
 	a.memory = memoryOf(m, g, config, a.limits)
 	return a, nil
@@ -124,6 +124,12 @@ func kernelsOf(k engine.Kind) string {
 // Limits are the limits of the engine with every default filled in; those of one
 // attention replica where there are several, as engines take them.
 func (m Model) Limits() engine.Limits { return m.about.limits }
+
+// Served is the release whose defaults the engine has.
+func (m Model) Served() engine.Release { return m.about.config.Served() }
+
+// HasStates reports whether layers keep a state of a sequence instead of KV.
+func (m Model) HasStates() bool { return m.about.model.StateBytes() > 0 }
 
 // Parallelism is the layout of the engine, every field filled in.
 func (m Model) Parallelism() engine.Parallelism { return m.about.config.Parallelism }

@@ -288,21 +288,40 @@ func TestLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for gpu, want := range map[string]engine.Limits{
-		"h100-sxm":    {MaxNumSeqs: 1024, MaxNumBatchedTokens: 8192, MaxModelLen: 40960, BlockSize: 16},
-		"a100-80-sxm": {MaxNumSeqs: 256, MaxNumBatchedTokens: 2048, MaxModelLen: 40960, BlockSize: 16},
-		"l4":          {MaxNumSeqs: 256, MaxNumBatchedTokens: 2048, MaxModelLen: 40960, BlockSize: 16},
+	for _, tc := range []struct {
+		kind         engine.Kind
+		version, gpu string
+		dp           int
+		seqs, tokens int
+	}{
+		{"", "", "h100-sxm", 1, 1024, 8192},
+		{engine.KindEstimate, "", "h200-sxm", 1, 1024, 8192},
+		{"", "", "a100-80-sxm", 1, 256, 2048},
+		{"", "", "l4", 1, 256, 2048},
+		{"", "", "b200-sxm", 1, 1024, 16384},
+		{engine.KindVLLM, "0.28.0", "mi300x", 8, 1024, 16384},
+		{engine.KindVLLM, "v0.27.1", "b200-sxm", 1, 1024, 8192},
+		{engine.KindSGLang, "", "b200-sxm", 1, 1024, 16384},
+		{engine.KindSGLang, "0.5.23", "b200-sxm", 8, 1024, 2048},
+		{engine.KindSGLang, "", "h200-sxm", 1, 1024, 8192},
+		{engine.KindSGLang, "", "l40s", 1, 256, 4096},
+		{engine.KindSGLang, "0.5.5", "l4", 1, 256, 2048},
+		{engine.KindSGLang, "0.5.23", "l4", 1, 256, 4096},
+		{engine.KindTRTLLM, "", "l4", 1, 256, 8192},
+		{engine.KindLlamaCpp, "", "h100-sxm", 1, 1024, 2048},
 	} {
-		g, err := cat.GPU(gpu)
+		g, err := cat.GPU(tc.gpu)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Limits(m, g, engine.Limits{}); got != want {
-			t.Errorf("%s: %+v, want %+v", gpu, got, want)
+		c := engine.Config{Release: engine.Release{Kind: tc.kind, Version: tc.version}, Parallelism: engine.Parallelism{DP: tc.dp}}
+		want := engine.Limits{MaxNumSeqs: tc.seqs, MaxNumBatchedTokens: tc.tokens, MaxModelLen: 40960, BlockSize: 16}
+		if got := Limits(m, g, c); got != want {
+			t.Errorf("%+v: %+v, want %+v", tc, got, want)
 		}
-		asked := engine.Limits{MaxNumSeqs: 7, MaxNumBatchedTokens: 8, MaxModelLen: 9, BlockSize: 10}
-		if got := Limits(m, g, asked); got != asked {
-			t.Errorf("%s: what was asked became %+v", gpu, got)
+		c.Limits = engine.Limits{MaxNumSeqs: 7, MaxNumBatchedTokens: 8, MaxModelLen: 9, BlockSize: 10}
+		if got := Limits(m, g, c); got != c.Limits {
+			t.Errorf("%+v: what was asked became %+v", tc, got)
 		}
 	}
 }
@@ -322,9 +341,9 @@ func TestLayoutsThatCannotBe(t *testing.T) {
 		{"llama-3.1-8b", engine.Config{Parallelism: engine.Parallelism{TP: 2, EP: 2}}, "EP 2: meta-llama/Meta-Llama-3.1-8B has no experts to spread"},
 		{"mixtral-8x7b", engine.Config{Parallelism: engine.Parallelism{TP: 4, EP: 2}}, "EP 2: want 1 or 4"},
 		{"mixtral-8x7b", engine.Config{Parallelism: engine.Parallelism{TP: 16, EP: 16}}, "EP 16 does not divide the 8 experts"},
-		{"llama-3.1-70b", engine.Config{}, "meta-llama/Meta-Llama-3.1-70B at TP:1: weights 141.1 GB + 5.1 GB activations and 0.1 GB buffers per GPU do not fit in 76.5 GB (90 % of 85.0 GB)"},
+		{"llama-3.1-70b", engine.Config{}, "meta-llama/Meta-Llama-3.1-70B at TP:1: weights 141.1 GB + 5.1 GB activations and 1.0 GB buffers per GPU do not fit in 78.2 GB (92 % of 85.0 GB)"},
 		{"deepseek-r1", engine.Config{Weights: engine.FP8}, "deepseek-ai/DeepSeek-R1 at TP:1: weights 673.2 GB"},
-		{"qwen3-32b", engine.Config{Limits: engine.Limits{MaxModelLen: 40960}}, "Qwen/Qwen3-32B at TP:1: weights 65.5 GB + 6.1 GB activations and 0.1 GB buffers leave 4.8 GB per GPU for KV cache: room for 18128 tokens of the 40960 that one sequence may have"},
+		{"qwen3-32b", engine.Config{Limits: engine.Limits{MaxModelLen: 40960}}, "Qwen/Qwen3-32B at TP:1: weights 65.5 GB + 6.1 GB activations and 1.0 GB buffers leave 5.6 GB per GPU for KV cache: room for 21376 tokens of the 40960 that one sequence may have"},
 	} {
 		m, err := cat.Model(tc.model)
 		if err != nil {

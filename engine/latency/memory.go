@@ -9,15 +9,13 @@ import (
 	"plimsoll/engine/catalog"
 )
 
-// memoryUtilization is the share of a GPU's memory that an engine takes unless
-// engine.Config says one (vLLM's default of --gpu-memory-utilization, 0.15, 2026).
-const memoryUtilization = 0.9
+const gib = 1 << 30
 
 // Memory is what one GPU's memory goes to, in bytes.
 type Memory struct {
 	Weights    int64 `json:"weights"`
 	Activation int64 `json:"activation"` // peak of a step, kept free for it
-	NonTorch   int64 `json:"non_torch"`  // communication buffers and context
+	NonTorch   int64 `json:"non_torch"`  // communication buffers, context, CUDA graphs as far as they count
 	KV         int64 `json:"kv"`         // of what is left of Budget; 0 where nothing is
 	Budget     int64 `json:"budget"`     // what the engine may take of the GPU
 }
@@ -46,15 +44,16 @@ func memoryOf(m catalog.Model, g catalog.GPU, c engine.Config, l engine.Limits) 
 	if p.GPUs() > 1 {
 		mem.NonTorch = nonTorchMany
 	}
+	mem.NonTorch += int64(c.Served().GraphShare() * float64(g.MemoryBytes))
 	var share float64
-	mem.Budget, share = budget(c, g.MemoryBytes, mem.Activation+mem.NonTorch)
+	mem.Budget, share = budget(c, l, g.MemoryBytes, mem.Activation+mem.NonTorch)
 	mem.KV = int64(share * float64(max(0, mem.Budget-mem.Weights-mem.Activation-mem.NonTorch)))
 	return mem
 }
 
 // budget is what an engine may take of a GPU of total bytes, whose steps and
 // buffers take steps of them, and which share of what is left of it the KV cache
-// gets. Engines mean different things by a memory fraction f:
+// gets. Engines mean different things by a memory fraction f, asked for or their own:
 //
 //	vLLM, and whatever is not named here   f of the whole, for everything
 //	SGLang        --mem-fraction-static    f of the whole, for weights and KV cache
@@ -62,13 +61,14 @@ func memoryOf(m catalog.Model, g catalog.GPU, c engine.Config, l engine.Limits) 
 //
 // (docs.vllm.ai cli/serve, docs.sglang.io server_arguments, TensorRT-LLM's
 // commands/trtllm-serve and examples/kvcacheconfig, read in November 2026.)
-func budget(c engine.Config, total, steps int64) (bytes int64, share float64) {
-	f := cmp.Or(c.MemoryFraction, memoryUtilization)
+func budget(c engine.Config, l engine.Limits, total, steps int64) (bytes int64, share float64) {
+	r := c.Served()
+	f := cmp.Or(c.MemoryFraction, r.MemoryFraction(total, c.Parallelism, l.MaxNumBatchedTokens*c.Parallelism.Normal().DP))
 	bytes = int64(f * float64(total))
-	switch {
-	case c.MemoryFraction > 0 && c.Kind == engine.KindSGLang:
+	switch r.Kind { //nolint:exhaustive // the others are as vLLM
+	case engine.KindSGLang:
 		return min(total, bytes+steps), 1
-	case c.MemoryFraction > 0 && c.Kind == engine.KindTRTLLM:
+	case engine.KindTRTLLM:
 		return total, f
 	}
 	return bytes, 1
@@ -242,6 +242,9 @@ func (a *about) fits() error {
 		return fmt.Errorf("%s at %s: weights %s + %s activations and %s buffers per GPU do not fit in %s (%.4g %% of %s)",
 			a.model.Name, p.Label(), gb(mem.Weights), gb(mem.Activation), gb(mem.NonTorch),
 			gb(mem.Budget), 100*float64(mem.Budget)/float64(a.gpu.MemoryBytes), gb(a.gpu.MemoryBytes))
+	}
+	if n := mostStates(a.model, a.gpu, a.config, a.limits); n > 0 && a.config.Limits.MaxNumSeqs > n {
+		return fmt.Errorf("%s at %s: vLLM from 0.25 on refuses %d sequences: its KV cache has blocks for the states of %d", a.model.Name, p.Label(), a.config.Limits.MaxNumSeqs, n)
 	}
 	need := max(a.config.Limits.MaxModelLen, a.limits.BlockSize)
 	if have := a.longest(); have < need {

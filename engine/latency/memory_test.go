@@ -9,6 +9,8 @@ import (
 	"plimsoll/engine/catalog"
 )
 
+var vllm019 = engine.Release{Kind: engine.KindVLLM, Version: "0.19"}
+
 // What vLLM had left for KV cache on an H100 of 79.18 GiB, in GiB per GPU, and
 // what its profiling run found of activations, and of buffers outside of torch,
 // where that was published (source: see samplerBytes; the multimodal model with
@@ -29,7 +31,7 @@ func TestMemoryAgainstVLLM(t *testing.T) {
 		{"gpt-oss-20b", engine.FP4, 1, 50.28, [2]float64{7.4, 7.4}, 0.13},
 		{"llama-3.3-70b", engine.FP8, 2, 32.0, [2]float64{4.8, 5.6}, 0.55},
 	} {
-		mem := on(t, tc.model, "h100-sxm", engine.Config{Weights: tc.weights, Parallelism: engine.TP(tc.tp)}).Memory()
+		mem := on(t, tc.model, "h100-sxm", engine.Config{Release: vllm019, Weights: tc.weights, Parallelism: engine.TP(tc.tp)}).Memory()
 		compare := func(what string, got int64, low, high, tolerance float64) {
 			g := float64(got) / gib
 			off := max(low-g, g-high, 0)
@@ -89,8 +91,8 @@ func TestMemoryFraction(t *testing.T) {
 		return on(t, "llama-3.1-8b", "h100-sxm", engine.Config{MemoryFraction: f}).Memory()
 	}
 	half, own, all := at(0.5), at(0), at(1)
-	if own != at(memoryUtilization) {
-		t.Errorf("%+v by default, %+v at %g", own, at(memoryUtilization), memoryUtilization)
+	if own != at(0.92) {
+		t.Errorf("%+v by default, %+v at 0.92", own, at(0.92))
 	}
 	if all.Budget != 85018877624 || half.Budget*2 != all.Budget || all.KV-half.KV != half.Budget {
 		t.Errorf("%+v of half, %+v of all", half, all)
@@ -149,9 +151,36 @@ func TestMemoryFractionByEngine(t *testing.T) {
 			t.Errorf("%s %g: more than there is: %+v", c.kind, c.fraction, mem)
 		}
 	}
-	for _, kind := range []engine.Kind{engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM} { // a default is the engine's, not known here
-		if mem, _ := at(kind, 0); mem.Budget != int64(memoryUtilization*float64(whole)) {
-			t.Errorf("%s by default: %+v", kind, mem)
+}
+
+// Without a share engines take their release's own, and vLLM counts CUDA graphs from 0.21
+// on; SGLang's is by its formula.
+func TestMemoryByRelease(t *testing.T) {
+	cat := tables(t)
+	m, _ := cat.Model("llama-3.1-70b")
+	for _, c := range []struct {
+		release engine.Release
+		gpu     string
+		p       engine.Parallelism
+		share   float64 // of the whole, for all but what the engine does not count
+		beside  float64 // GB of steps and buffers on top of it
+		tokens  int     // of KV cache
+	}{
+		{engine.Release{}, "h100-sxm", engine.TP(2), 0.92, 0, 6544},
+		{engine.Release{Kind: engine.KindVLLM, Version: "0.20.2"}, "h100-sxm", engine.TP(2), 0.92, 0, 11744},
+		{vllm019, "h100-sxm", engine.TP(2), 0.9, 0, 1360},
+		{engine.Release{Kind: engine.KindVLLM, Version: "0.8.5"}, "h100-sxm", engine.TP(2), 0.9, 0, 1360},
+		{engine.Release{Kind: engine.KindSGLang}, "h100-sxm", engine.TP(2), 0.8326, 5.744, 1440},
+		{engine.Release{Kind: engine.KindSGLang}, "h200-sxm", engine.TP(8), 0.8967, 5.744, 2869792},
+		{engine.Release{Kind: engine.KindTRTLLM}, "h100-sxm", engine.TP(2), 1, 0, 47920},
+	} {
+		g, err := cat.GPU(c.gpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mem, tokens, err := Preflight(m, g, engine.Config{Release: c.release, Parallelism: c.p})
+		if got := (float64(mem.Budget) - c.beside*1e9) / float64(g.MemoryBytes); err != nil || math.Abs(got-c.share) > 0.0005 || tokens != c.tokens {
+			t.Errorf("%+v on %s: %.4f of the whole, %d tokens, %v; want %.4f, %d", c.release, c.gpu, got, tokens, err, c.share, c.tokens)
 		}
 	}
 }
@@ -172,13 +201,14 @@ func TestKVTokens(t *testing.T) {
 		{"llama-3.1-8b", "h100-sxm", engine.Config{Parallelism: engine.Parallelism{TP: 2, PP: 2, DP: 2}}, 131072 / 4, 2},
 		{"deepseek-v3", "h200", engine.Config{Weights: engine.FP8, Parallelism: engine.TP(8)}, 70272, 1},
 	} {
+		tc.config.Release = vllm019
 		lm := on(t, tc.model, tc.gpu, tc.config)
 		blocks := int(float64(lm.Memory().KV) / (16 * tc.perGPU))
 		if got := lm.KVTokens(); got != 16*blocks*tc.replica {
 			t.Errorf("%s %s: %d KV tokens, want %d", tc.model, tc.config.Parallelism.Label(), got, 16*blocks*tc.replica)
 		}
 	}
-	if n := on(t, "llama-3.1-8b", "h100-sxm", engine.Config{}).KVTokens(); n < 420_000 || n > 422_000 {
+	if n := on(t, "llama-3.1-8b", "h100-sxm", engine.Config{Release: vllm019}).KVTokens(); n < 420_000 || n > 422_000 {
 		t.Errorf("Llama-3.1-8B on an H100 has room for %d tokens", n)
 	}
 }
@@ -236,19 +266,60 @@ func TestStateBesideKV(t *testing.T) {
 				t.Fatal(err)
 			}
 			blocks, w := a.kvCache()
-			for _, context := range []int{16, 4096, 65_536} {
-				n := float64(blocks) / float64(context/16+w.Extra(context/16)) // sequences
+			size := a.limits.BlockSize
+			for _, context := range []int{size, 4 * size, 64 * size} {
+				n := float64(blocks) / float64(context/size+w.Extra(context/size)) // sequences
 				bytes := n * (m.StateBytes() + float64(context)*m.KVBytesPerToken(engine.BF16)) / float64(tp)
-				if have := float64(a.memory.KV); bytes > have || bytes < 0.99*have {
+				if have := float64(a.memory.KV); bytes > have || bytes < 0.87*have { // a state takes whole blocks
 					t.Errorf("%s TP %d: %.1f sequences of %d tokens take %.0f bytes of %.0f", name, tp, n, context, bytes, have)
 				}
 			}
-			if got := a.kvTokens(); got != blocks*16 {
-				t.Errorf("%s TP %d: %d tokens, want %d without states", name, tp, got, blocks*16)
+			if got := a.kvTokens(); got != blocks*size {
+				t.Errorf("%s TP %d: %d tokens, want %d without states", name, tp, got, blocks*size)
 			}
 			if l := a.longest(); l <= 0 || l >= a.kvTokens() {
 				t.Errorf("%s TP %d: a sequence has %d tokens at most, without a state %d", name, tp, l, a.kvTokens())
 			}
+		}
+	}
+}
+
+// vLLM's blocks hold as many tokens as a layer's state takes room for, and from 0.25 on it
+// runs no more sequences than it has blocks.
+func TestStateBlocks(t *testing.T) {
+	cat := tables(t)
+	g, _ := cat.GPU("h100-sxm")
+	for _, c := range []struct {
+		model string
+		c     engine.Config
+		block int
+	}{
+		{"qwen3.6-35b-a3b", engine.Config{}, 1056},
+		{"qwen3.6-35b-a3b", engine.Config{KV: engine.FP8}, 2112},
+		{"qwen3.6-35b-a3b", engine.Config{Parallelism: engine.TP(2)}, 1056},
+		{"qwen3.6-35b-a3b", engine.Config{Parallelism: engine.TP(4)}, 528},
+		{"qwen3.6-35b-a3b", engine.Config{Release: engine.Release{Kind: engine.KindSGLang}}, 16},
+		{"qwen3.5-9b", engine.Config{}, 528}, // as the 4B, which vllm#40696 logs
+		{"llama-3.1-8b", engine.Config{}, 16},
+	} {
+		m, err := cat.Model(c.model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Limits(m, g, c.c).BlockSize; got != c.block {
+			t.Errorf("%s %+v: blocks of %d tokens, want %d", c.model, c.c, got, c.block)
+		}
+	}
+	lm := on(t, "qwen3.5-27b", "h100-sxm", engine.Config{})
+	blocks, _ := lm.about.kvCache()
+	if n := lm.Limits().MaxNumSeqs; n > blocks || n < blocks-9 || n >= 1024 {
+		t.Errorf("%d sequences with %d blocks", n, blocks)
+	}
+	c := engine.Config{Limits: engine.Limits{MaxNumSeqs: blocks + 1}}
+	for version, want := range map[string]string{"": "refuses", "0.24.1": ""} {
+		c.Release = engine.Release{Kind: engine.KindVLLM, Version: version}
+		if err := Check(lm.about.model, g, c); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("vLLM %q: %v", version, err)
 		}
 	}
 }

@@ -27,9 +27,6 @@ func (m Model) At(k Coefficients) Model {
 	return a.at(k)
 }
 
-// firstYear is from where on a version is a year: vLLM of 2023.
-const firstYear = 2000
-
 // AsyncScheduling reports whether the engine schedules a step while the one before it
 // runs. vLLM does by default since 0.14.0 (release notes, January 2026), but not with
 // pipeline parallelism; TensorRT-LLM does (nvidia.github.io/TensorRT-LLM, "Overlap
@@ -41,7 +38,7 @@ func (m Model) AsyncScheduling() bool {
 	case m.about.config.Parallelism.PP > 1:
 		return false
 	case f.Engine == "vllm" || f.Engine == "":
-		return since(f.Version, 14)
+		return f.Release().Since("0.14")
 	}
 	return f.Engine == "trtllm"
 }
@@ -54,15 +51,9 @@ func (m Model) AsyncScheduling() bool {
 // this is nearest. A version that is not known is taken for a recent one.
 func (m Model) ReserveFullPrompt() bool {
 	f := m.about.fit
-	return f.Engine == "trtllm" || f.Engine == "sglang" || f.Engine == "vllm" && since(f.Version, 19)
+	return f.Engine == "trtllm" || f.Engine == "sglang" || f.Engine == "vllm" && f.Release().Since("0.19")
 }
 
 // PrefillAlone reports whether prompts and decoding have steps of their own: SGLang does
 // so unless told --enable-mixed-chunk (docs.sglang.io, server_arguments, November 2026).
 func (m Model) PrefillAlone() bool { return m.about.fit.Engine == "sglang" }
-
-// since reports whether a version of vLLM is 0.least or later; one that is empty is.
-func since(version string, least int) bool {
-	v, known := release(version)
-	return version == "" || known && v >= 1000*least
-}

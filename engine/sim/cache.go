@@ -16,6 +16,7 @@ type block struct {
 	refs       int32 // running requests that use it; then it is in HBM
 	prev, next int32 // in its level's ring of unused blocks; next alone in the list of spare ones
 	level      level
+	state      bool // the state after it is kept, too
 }
 
 // cache counts the blocks of HBM: private (of one request, without a name),
@@ -31,11 +32,12 @@ type cache struct {
 	// blocks has the head of each level's ring first: next is its least
 	// recently used block, prev its most recently used one.
 	blocks []block
+	states bool  // hits end where a state is kept
 	spare  int32 // a slot of blocks to use again, and by next all of them; 0 = none
 }
 
 func newCache(c Config) cache {
-	p := cache{total: c.KVBlocks, blocks: make([]block, levels, 64)}
+	p := cache{total: c.KVBlocks, blocks: make([]block, levels, 64), states: c.States != ""}
 	p.room[dram], p.room[nvme] = c.DRAM.Blocks, c.NVMe.Blocks
 	for l := range p.blocks {
 		p.blocks[l].prev, p.blocks[l].next = int32(l), int32(l)
@@ -49,17 +51,22 @@ func (p *cache) held() int { return p.private + p.used }
 // available is how many blocks could be taken now, unused ones evicted.
 func (p *cache) available() int { return p.total - p.held() }
 
-// overlap is how many blocks at the head of the chain are cached at any level.
-func (p *cache) overlap(chain []uint64) int {
-	for i, h := range chain {
-		if p.byHash.get(h) == 0 {
-			return i
+// overlap is how many blocks at the head of the chain are cached at any level and can
+// be used, and how many are without regard to states.
+func (p *cache) overlap(chain []uint64) (usable, known int) {
+	for n, h := range chain {
+		i := p.byHash.get(h)
+		if i == 0 {
+			break
+		}
+		if known = n + 1; !p.states || p.blocks[i].state {
+			usable = known
 		}
 	}
-	return len(chain)
+	return usable, known
 }
 
-// match appends to hits the cached blocks at the head of the chain, down to
+// match appends to hits the usable cached blocks at the head of the chain, down to
 // the lowest level. It changes nothing.
 func (p *cache) match(hits []int32, chain []uint64, lowest level) []int32 {
 	for _, h := range chain {
@@ -69,7 +76,17 @@ func (p *cache) match(hits []int32, chain []uint64, lowest level) []int32 {
 		}
 		hits = append(hits, i)
 	}
+	for p.states && len(hits) > 0 && !p.blocks[hits[len(hits)-1]].state {
+		hits = hits[:len(hits)-1]
+	}
 	return hits
+}
+
+// keepState keeps the state after the last block of a chain, which is cached.
+func (p *cache) keepState(chain []uint64) {
+	if n := len(chain); p.states && n > 0 {
+		p.blocks[p.byHash.get(chain[n-1])].state = true
+	}
 }
 
 // idle is how many of the blocks nobody uses: those must be taken.
@@ -129,6 +146,7 @@ func (p *cache) give(n int) { p.private -= n }
 // hash already, and the block stays private. A copy at a lower level goes.
 func (p *cache) name(hash uint64) int32 {
 	i := p.byHash.get(hash)
+	state := i != 0 && p.blocks[i].state
 	switch {
 	case i == 0:
 		i = p.slot()
@@ -139,7 +157,7 @@ func (p *cache) name(hash uint64) int32 {
 		p.unlink(i)
 		p.cached[p.blocks[i].level]--
 	}
-	p.blocks[i] = block{hash: hash, refs: 1}
+	p.blocks[i] = block{hash: hash, refs: 1, state: state}
 	p.cached[hbm]++
 	p.private--
 	p.used++

@@ -33,6 +33,9 @@ type Config struct {
 	Window engine.KVWindow
 	// PrefixCaching keeps the KV of prompts for later requests.
 	PrefixCaching bool
+	// States says after which tokens of a prompt the state of layers of linear attention
+	// is kept, from where alone a later prompt can go on; empty = there are none.
+	States States
 	// DRAM and NVMe take what the prefix cache evicts; zero = there is none.
 	DRAM, NVMe Tier
 	// AsyncScheduling schedules each step while the one before it runs, so that
@@ -62,6 +65,15 @@ type Config struct {
 	// Seed decides the jitter.
 	Seed uint64
 }
+
+// States says where prefix caching keeps states. One is after a whole block.
+type States string
+
+// Where states are kept.
+const (
+	StatesAtEnds  States = "ends"  // of prompts
+	StatesAtForks States = "forks" // there, and where a prompt leaves one that was computed before
+)
 
 // Tier is a place below HBM for blocks of the prefix cache.
 type Tier struct {

@@ -108,6 +108,10 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 		return 0, false
 	}
 	e.blocked = 0
+	if e.cfg.States == StatesAtForks {
+		_, known := e.cache.overlap(s.Prefix)
+		e.cache.keepState(s.Prefix[:known]) // this prompt will compute it
+	}
 	loaded := e.cache.use(s.shared)
 	if !s.WarmUp {
 		// The tail of a prompt sinks first, so that its last blocks are the lowest.
@@ -195,6 +199,9 @@ func (e *Engine) compute(s *sequence, n int) {
 		for ; s.named < full; s.named++ {
 			if i := e.cache.name(s.Prefix[s.named]); i != 0 {
 				s.shared = append(s.shared, i)
+			}
+			if s.named+1 == s.PromptTokens/e.cfg.Limits.BlockSize {
+				e.cache.keepState(s.Prefix[:s.named+1])
 			}
 		}
 	}

@@ -434,3 +434,44 @@ func TestBlockHashes(t *testing.T) {
 		t.Error("a part of a block has no hash")
 	}
 }
+
+// Where layers keep a state, prompts that begin alike for 2,500 of 4,000 tokens share
+// nothing, or all whole blocks from the third on; one that goes on from all of another
+// shares that one's.
+func TestWhereStatesAreKept(t *testing.T) {
+	const block = 1056
+	for _, c := range []struct {
+		states States
+		prefix int // tokens of a first prompt that others have
+		cached []int
+	}{
+		{"", 2500, []int{0, 2112, 2112}},
+		{StatesAtEnds, 2500, []int{0, 0, 0}},
+		{StatesAtForks, 2500, []int{0, 0, 2112}},
+		{StatesAtEnds, 4000, []int{0, 3168, 3168}},
+		{StatesAtForks, 4000, []int{0, 3168, 3168}},
+	} {
+		e := mustNew(t, Config{KVBlocks: 100, Limits: engine.Limits{BlockSize: block}, PrefixCaching: true, States: c.states}, fixed(1))
+		chain := func(prompt, tokens int) (hashes []uint64) {
+			for i := range tokens / block {
+				id := i
+				if (i+1)*block > c.prefix {
+					id += 100 * prompt
+				}
+				hashes = append(hashes, uint64(id+1))
+			}
+			return hashes
+		}
+		for i, want := range c.cached {
+			isl := 4000
+			if c.prefix == isl {
+				isl += 500 * i
+			}
+			mustAdd(t, e, Request{ID: uint64(i), PromptTokens: isl, OutputTokens: 1, Prefix: chain(i+1, isl)})
+			lives, _ := runAll(e)
+			if got := lives[uint64(i)].cached; got != want {
+				t.Errorf("%q, %d tokens shared: prompt %d finds %d tokens, want %d", c.states, c.prefix, i+1, got, want)
+			}
+		}
+	}
+}

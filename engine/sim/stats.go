@@ -49,4 +49,7 @@ func (e *Engine) KVBlocks() (used, total int) { return e.cache.held(), e.cache.t
 
 // Overlap is how many blocks of a hash chain, from its head, the prefix cache
 // holds now, in any tier. It costs a look at each of them, and changes nothing.
-func (e *Engine) Overlap(prefix []uint64) int { return e.cache.overlap(prefix) }
+func (e *Engine) Overlap(prefix []uint64) int {
+	usable, _ := e.cache.overlap(prefix)
+	return usable
+}

@@ -11,18 +11,18 @@ import (
 
 // KVLines are the lines in which vLLM states its KV capacity. Since 0.7.4 it
 // states tokens (pull request 13596, February 2025), in 2026 both on one line
-// (#54662); before, and in its v0 engine, only the second. Until 0.11 each
-// worker's memory got a line of its own, and the engine takes the smallest
-// (vllm/v1/core/kv_cache_utils.py).
+// (#54662), of other devices too; before, and in its v0 engine, only the second.
+// Where workers have different room (pipeline stages), each gets lines of its own,
+// and the engine takes the smallest (#25164, vllm/v1/core/kv_cache_utils.py).
 func KVLines() []kvlog.Line {
 	return []kvlog.Line{
 		{Pattern: size, Least: true},
-		{Pattern: concurrency},
+		{Pattern: concurrency, Least: true},
 	}
 }
 
 var (
-	size        = regexp.MustCompile(`GPU KV cache size: ([0-9][0-9,]*) tokens`)
+	size        = regexp.MustCompile(`[A-Z]PU(?: \+ host)? KV cache size: ([0-9][0-9,]*) tokens`)
 	concurrency = regexp.MustCompile(`Maximum concurrency for ([0-9][0-9,]*) tokens per request: ([0-9][0-9,.]*)x`)
 )
 

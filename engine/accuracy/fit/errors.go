@@ -81,7 +81,7 @@ func state(all []*study) []latency.Fit {
 func off(rows []accuracy.Row, fit latency.Fit) (latency.Held, error) {
 	var r accuracy.Residuals
 	for _, row := range rows {
-		m, err := latency.NewWith(row.Model, row.GPU, row.Config, fit)
+		m, err := latency.NewWith(row.Model, row.GPU, row.Engine(), fit)
 		if err != nil {
 			return latency.Held{}, err
 		}

@@ -199,7 +199,7 @@ func (s *study) versions(of, in []int) (r accuracy.Residuals) {
 // untabled are the points as if no kernel of their GPU had been measured.
 func untabled(ps []point) (out []point) {
 	for _, p := range ps {
-		m, err := latency.NewWithout(p.row.Model, p.row.GPU, p.row.Config, p.row.Fit())
+		m, err := latency.NewWithout(p.row.Model, p.row.GPU, p.row.Engine(), p.row.Fit())
 		if err == nil {
 			out = append(out, point{p.row, m})
 		}
@@ -245,7 +245,7 @@ func calibrated(ps []point, x []float64) []float64 {
 
 // observation is a row's TPOT, or its TTFT where it has no other.
 func observation(r accuracy.Row) latency.Observation {
-	o := latency.Observation{Model: r.Model, GPU: r.GPU, Config: r.Config, ISL: r.ISL, OSL: r.OSL, Cached: r.Cached, InFlight: r.Concurrency, Rate: r.Rate, Context: float64(r.ISL), Seconds: r.TPOT}
+	o := latency.Observation{Model: r.Model, GPU: r.GPU, Config: r.Engine(), ISL: r.ISL, OSL: r.OSL, Cached: r.Cached, InFlight: r.Concurrency, Rate: r.Rate, Context: float64(r.ISL), Seconds: r.TPOT}
 	switch r.Loop {
 	case accuracy.Closed:
 		o.Kind = latency.KindTPOT

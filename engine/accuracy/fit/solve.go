@@ -26,7 +26,7 @@ func points(rows []accuracy.Row) []point {
 		if r.Left != "" {
 			continue
 		}
-		m, err := latency.NewWith(r.Model, r.GPU, r.Config, r.Fit())
+		m, err := latency.NewWith(r.Model, r.GPU, r.Engine(), r.Fit())
 		if err != nil {
 			r.Left = err.Error()
 			continue

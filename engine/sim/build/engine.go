@@ -26,5 +26,20 @@ func Engine(m latency.Model, role engine.Role) sim.Config {
 	return sim.Config{
 		Role: role, Limits: l, KVBlocks: blocks, Window: window,
 		AsyncScheduling: m.AsyncScheduling(), ReserveFullPrompt: m.ReserveFullPrompt(), PrefillAlone: m.PrefillAlone(),
+		States: statesOf(m),
 	}
+}
+
+// statesOf is where prefix caching keeps states: in vLLM at the end of a prompt, and of a
+// step within a long one, which is not counted; from 0.24 on (#37898) also where a second
+// prompt leaves one (_mamba_block_aligned_split of its scheduler). What other engines do
+// is not modelled.
+func statesOf(m latency.Model) sim.States {
+	switch r := m.Served(); {
+	case !m.HasStates() || r.Kind != engine.KindVLLM:
+		return ""
+	case r.Since("0.24"):
+		return sim.StatesAtForks
+	}
+	return sim.StatesAtEnds
 }

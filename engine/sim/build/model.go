@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"fmt"
 
 	"plimsoll/engine"
@@ -18,6 +19,8 @@ type Model struct {
 	Config  engine.Config
 	Storage deployment.Storage
 	Latency latency.Model
+	// Defaults say what the engine chooses by itself.
+	Defaults string
 }
 
 // NewModel finds the model and lays its engine out.
@@ -26,8 +29,9 @@ func NewModel(f Options) (Model, error) {
 	if err != nil {
 		return s, err
 	}
+	f.Limits.MaxModelLen = cmp.Or(f.Limits.MaxModelLen, s.Model.MaxContext) // which has to fit
 	return s.LaidOut(engine.Config{
-		Kind: engine.KindSim, Parallelism: f.Parallelism, Weights: f.Weights, KV: f.KV, Limits: latency.Limits(s.Model, s.GPU, f.Limits),
+		Kind: engine.KindSim, Parallelism: f.Parallelism, Weights: f.Weights, KV: f.KV, Limits: f.Limits, MemoryFraction: f.MemoryFraction,
 	}, fit)
 }
 
@@ -48,15 +52,17 @@ func FindModel(file, model, gpu, fit string) (Model, latency.Fit, error) {
 	return s, f, err
 }
 
-// LaidOut is s as c lays it out, whose weights may be left to the model.
+// LaidOut is s as c lays it out, whose weights may be left to the model, and what else is
+// open to the fit's engine.
 func (s Model) LaidOut(c engine.Config, fit latency.Fit) (Model, error) {
 	s.Storage = deployment.StorageOf(c.Weights, c.KV, s.Model).On(s.GPU)
-	c.Model, c.GPU, c.Weights, c.KV = s.Model.Name, s.GPU.Name, s.Storage.Weights, s.Storage.KV
+	c.Model, c.GPU, c.Weights, c.KV, c.Release = s.Model.Name, s.GPU.Name, s.Storage.Weights, s.Storage.KV, fit.Release()
 	s.Config = c
 	var err error
 	if s.Latency, err = latency.NewWith(s.Model, s.GPU, c, fit); err != nil {
 		return s, deployment.NoRoom(s.Model, s.GPU, c, err)
 	}
+	s.Config.Limits, s.Defaults = s.Latency.Limits(), deployment.Defaults(s.Model, s.GPU, c)
 	return s, nil
 }
 

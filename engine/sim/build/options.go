@@ -28,6 +28,9 @@ type Options struct {
 	Weights     engine.DType  // "" = as the model says
 	KV          engine.DType  // of the KV cache; "" = BF16
 	Limits      engine.Limits // zero fields take the source's
+	// MemoryFraction is the share of a GPU's memory that an engine of the latency model
+	// takes; 0 = its engine's own.
+	MemoryFraction float64
 
 	Replicas, Prefill, Decode int // engines of the aggregated pool, or of two pools
 	Router                    fleet.Router

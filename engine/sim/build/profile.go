@@ -33,6 +33,7 @@ type Profile struct {
 	most           int           // requests in flight that it was measured with
 	Limits         engine.Limits // as asked for
 	Model          catalog.Model // zero where the catalog does not know it
+	gpu            catalog.GPU   // likewise
 }
 
 // ReadProfile reads a profile that has the engines asked for: one for each pool, or one
@@ -70,6 +71,9 @@ func ReadProfile(f Options) (Profile, error) {
 	}
 	if m, err := cat.Model(s.Recommendation.Model); err == nil {
 		s.Model = m
+	}
+	if g, err := cat.GPU(s.Recommendation.GPU); err == nil {
+		s.gpu = g
 	}
 	return s, nil
 }
@@ -192,7 +196,7 @@ func (s Profile) Chunk() (tokens int, assumed bool) {
 	}
 	for _, x := range s.run.Points {
 		if x.Phase == profile.Aggregated && x.Config.Parallelism.Normal() == p {
-			tokens, assumed = x.Config.StepTokens()
+			tokens, assumed = x.Config.StepTokens(s.gpu.MemoryBytes, s.Recommendation.Engine.Version)
 			return p.DP * tokens, assumed
 		}
 	}
