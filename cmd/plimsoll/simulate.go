@@ -23,8 +23,8 @@ func engineSimulateCommand() *cli.Command {
 			"requests. Step times come from the latency model (--model, --gpu, --tp), or from a profile (--profile).\n\n" +
 			"   plimsoll engine simulate --model llama-3.1-8b --gpu h100-sxm --replicas 4 --rate 20 --isl 1024 --osl 256 --ttft 200 --itl 20\n" +
 			"   plimsoll engine simulate --profile profiling_results --prefill-replicas 2 --decode-replicas 3 --trace azure.csv --plot fleet.png\n\n" +
-			"A trace in plain CSV has a header. It names when each request comes: arrival_s or timestamp (seconds, or a date\n" +
-			"and time), arrival_ms, or interval_s or interval_ms since the row before; its prompt tokens: isl, input_tokens or\n" +
+			"A trace in plain CSV has a header. It names when each request comes: arrival_s, arrival_ms or timestamp (a date\n" +
+			"and time, or a number), or interval_s or interval_ms since the row before; its prompt tokens: isl, input_tokens or\n" +
 			"prompt_tokens; and its output tokens: osl, output_tokens or completion_tokens. Other columns are passed over.",
 		Flags:  append(append(append(fleetFlags(), loadFlags()...), simulateFlags()...), detailsFlag()),
 		Action: simulateFleet,
@@ -81,6 +81,7 @@ type simulatedLoad struct {
 	words        string
 	asked        float64 // requests per second; 0 = nobody asked
 	speed, scale float64 // of a trace; 1 otherwise
+	trace        *traceFacts
 	offered
 }
 
@@ -107,7 +108,7 @@ func runFleet(plan build.Options, arrivals arrivals, seen progress) (simulation,
 	}
 	s := simulation{
 		fleet: f, report: engines.Report(),
-		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, offered: got},
+		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, trace: load.facts, offered: got},
 	}
 	s.warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, load.warnings, s.report.Warnings, s.saturated(), fewRequests(s.report), f.Outside(s.report)))
 	if plan.Caching && !got.shares {
@@ -156,7 +157,7 @@ func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
 	var o offered
 	for a, err := range t {
 		if err != nil {
-			return o, field.Errorf("%s", traceFlags(err))
+			return o, field.Errorf("%s", ofTrace(err))
 		}
 		if err := f.Offer(requestOf(a)); err != nil {
 			return o, notTaken(a, err)

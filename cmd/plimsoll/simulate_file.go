@@ -17,6 +17,7 @@ type simulationFile struct {
 	ITLError   profile.ModelError `json:"itl_error,omitzero"`
 	Load       string             `json:"load"`
 	LoadRate   loadRate           `json:"load_rate"`
+	Trace      *traceFacts        `json:"trace,omitempty"`
 	Seconds    float64            `json:"seconds"` // of virtual time
 	Requests   requestCounts      `json:"requests"`
 	Rates      rates              `json:"per_second"`
@@ -142,7 +143,7 @@ func (s simulation) file() simulationFile {
 	r, f := s.report, s.fleet
 	out := simulationFile{
 		Provenance: r.Provenance, Model: f.Model, GPU: f.GPU, Source: f.Source, Scheduling: f.Scheduling(), TTFTError: f.TTFTError, ITLError: f.ITLError,
-		Load: s.load.words, LoadRate: loadRate{s.load.asked, s.load.perSecond(), s.load.speed, s.load.scale}, Seconds: r.At.Seconds(),
+		Load: s.load.words, LoadRate: loadRate{s.load.asked, s.load.perSecond(), s.load.speed, s.load.scale}, Trace: s.load.trace, Seconds: r.At.Seconds(),
 		Requests: requestCounts{
 			Offered: r.Offered, Finished: r.Finished, Rejected: r.Rejected, Lost: r.Lost, Unfinished: r.Unfinished,
 			MeanISL: r.ISL.Mean(), MeanOSL: r.OSL.Mean(), InFlight: r.MeanInFlight,

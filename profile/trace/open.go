@@ -143,10 +143,7 @@ func Open(r io.Reader, name string, o Options) (*File, error) {
 	if err := f.begin(first); err != nil {
 		return nil, err
 	}
-	if f.Format != FormatServeGen {
-		err = f.clock()
-	}
-	return f, err
+	return f, f.clock()
 }
 
 // begin makes the parser, and takes the header where there is one.
@@ -198,6 +195,9 @@ func (f *File) parsed(yield func(row) bool) {
 		if !yield(r) {
 			return
 		}
+	}
+	if f.parse == nil { // a table of rates has no rows
+		return
 	}
 	for line, err := range f.lines.all {
 		var r row

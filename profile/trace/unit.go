@@ -162,7 +162,7 @@ func (f *File) findUnit(numbers []float64) error {
 			second = i
 		}
 	}
-	f.Unit, f.found = units[best].unit, true
+	f.Unit, f.found = units[best].unit, last > first
 	reading := func(i int) string {
 		span := (last - first) * units[i].unit.Seconds()
 		long := fmt.Sprintf("%.3g s", span)

@@ -46,7 +46,7 @@ func TestUnitOfTimesIsFoundOut(t *testing.T) {
 		{"seconds, 5/s", stamped(false, 600, 5, s, 3, 0), s, true},
 		{"seconds, 50/s", stamped(false, 2000, 50, s, 6, 0), s, true},
 		{"seconds, one in two", stamped(false, 300, 0.5, s, 3, 0), s, true},
-		{"whole seconds, 5/s", stamped(false, 3000, 1.2, s, 0, 0), s, true},
+		{"whole seconds, 1.2/s", stamped(false, 3000, 1.2, s, 0, 0), s, false},
 		{"five in seconds", stamped(false, 5, 1, s, 2, 0), s, true},
 		{"milliseconds, 5/s", stamped(false, 600, 5, ms, 0, 0), ms, true},
 		{"milliseconds, 10/s", stamped(false, 2000, 10, ms, 0, 0), ms, true},
