@@ -73,6 +73,7 @@ type simulation struct {
 	fleet    build.Fleet
 	load     simulatedLoad
 	report   fleet.Report
+	batches  fleet.Batches
 	warnings []profile.Warning
 }
 
@@ -102,12 +103,12 @@ func runFleet(plan build.Options, arrivals arrivals, seen progress) (simulation,
 	if err != nil {
 		return simulation{}, field.Errorf("%v", err)
 	}
-	got, err := feed(engines, load.trace, seen)
+	got, batches, err := feed(engines, load.trace, seen)
 	if err != nil {
 		return simulation{}, err
 	}
 	s := simulation{
-		fleet: f, report: engines.Report(),
+		fleet: f, report: engines.Report(), batches: batches,
 		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, trace: load.facts, offered: got},
 	}
 	s.warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, load.warnings, s.report.Warnings, s.saturated(), fewRequests(s.report), f.Outside(s.report)))
@@ -153,15 +154,15 @@ func (o offered) perSecond() float64 {
 }
 
 // feed offers a whole trace to a fleet and lets it finish.
-func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
-	var o offered
+func feed(f *fleet.Fleet, t trace.Trace, seen progress) (o offered, b fleet.Batches, err error) {
 	for a, err := range t {
 		if err != nil {
-			return o, field.Errorf("%s", ofTrace(err))
+			return o, b, field.Errorf("%s", ofTrace(err))
 		}
 		if err := f.Offer(requestOf(a)); err != nil {
-			return o, notTaken(a, err)
+			return o, b, notTaken(a, err)
 		}
+		b.Next(f)
 		if o.n == 0 {
 			o.first = a.At
 		}
@@ -171,12 +172,12 @@ func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
 		}
 	}
 	if o.n == 0 {
-		return o, field.Errorf("the load holds no request").Hint("a longer --duration, or another --trace")
+		return o, b, field.Errorf("the load holds no request").Hint("a longer --duration, or another --trace")
 	}
 	if err := f.Finish(fleet.Forever); err != nil {
-		return o, fmt.Errorf("after %d requests: %w", o.n, err)
+		return o, b, fmt.Errorf("after %d requests: %w", o.n, err)
 	}
-	return o, nil
+	return o, b, nil
 }
 
 // notTaken says why a fleet does not take a request.
