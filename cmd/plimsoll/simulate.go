@@ -83,6 +83,10 @@ type simulatedLoad struct {
 	asked        float64 // requests per second; 0 = nobody asked
 	speed, scale float64 // of a trace; 1 otherwise
 	trace        *traceFacts
+	// steady says that the rate is the same throughout, so that batches vary by chance alone
+	// and have intervals. A trace is what it is, and of a rate that changes they would take
+	// the change for chance.
+	steady bool
 	offered
 }
 
@@ -109,7 +113,7 @@ func runFleet(plan build.Options, arrivals arrivals, seen progress) (simulation,
 	}
 	s := simulation{
 		fleet: f, report: engines.Report(), batches: batches,
-		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, trace: load.facts, offered: got},
+		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, trace: load.facts, steady: arrivals.file == "" && arrivals.period == 0, offered: got},
 	}
 	s.warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, load.warnings, s.report.Warnings, s.saturated(), fewRequests(s.report), f.Outside(s.report)))
 	if plan.Caching && !got.shares {

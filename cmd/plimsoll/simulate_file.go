@@ -75,12 +75,12 @@ type attainmentFile struct {
 	ITL      float64 `json:"itl"`
 	Both     float64 `json:"both"`
 
-	TTFTIn shareIn `json:"ttft_interval"`
-	ITLIn  shareIn `json:"itl_interval"`
-	BothIn shareIn `json:"both_interval"`
+	TTFTIn *shareIn `json:"ttft_interval,omitempty"`
+	ITLIn  *shareIn `json:"itl_interval,omitempty"`
+	BothIn *shareIn `json:"both_interval,omitempty"`
 }
 
-// shareIn is the 90 % interval of a share.
+// shareIn is the 90 % interval of a share; none of a trace, or of a rate that changes.
 type shareIn struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
@@ -103,7 +103,7 @@ type spread struct {
 	P999 float64 `json:"p99_9"`
 	Max  float64 `json:"max"`
 
-	P99In *p99In `json:"p99_interval,omitempty"` // of TTFT, ITL, TPOT and E2E
+	P99In *p99In `json:"p99_interval,omitempty"` // of TTFT, ITL, TPOT and E2E; none of a trace, or of a rate that changes
 }
 
 // p99In is the 90 % interval of a p99, in milliseconds.
@@ -121,7 +121,7 @@ func (s simulation) spreadOf(i int) spread {
 	if high := b.High / float64(engine.Millisecond); !b.Open {
 		in.High = &high
 	}
-	if p.run.Count() > 0 {
+	if p.run.Count() > 0 && s.load.steady {
 		out.P99In = &in
 	}
 	return out
@@ -192,9 +192,12 @@ func (s simulation) file() simulationFile {
 		Pools:   []poolFile{}, Series: []binFile{}, Warnings: append([]profile.Warning{}, s.warnings...),
 	}
 	if s.judged() {
-		in := func(share float64, met func(fleet.Interval) int64) shareIn {
+		in := func(share float64, met func(fleet.Interval) int64) *shareIn {
+			if !s.load.steady {
+				return nil
+			}
 			b := s.batches.Met(share, met)
-			return shareIn{b.Low, b.High}
+			return &shareIn{b.Low, b.High}
 		}
 		a := r.Attainment
 		out.Attainment = &attainmentFile{

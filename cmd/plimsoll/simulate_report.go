@@ -90,8 +90,12 @@ func (s simulation) attainment() []detail {
 	if sla.ITL > 0 {
 		of = append(of, fmt.Sprintf("ITL ≤ %g ms (%s)", profile.Milliseconds(sla.ITL), percent(a.ITL)))
 	}
+	answer := fmt.Sprintf("%s of %s meet %s", percent(a.Both), engine.Count(a.Requests, "request"), strings.Join(of, " and "))
+	if s.load.steady {
+		answer += fmt.Sprintf("; by 90 %% confidence %s to %s", percent(both.Low), percent(both.High))
+	}
 	return []detail{
-		{"Answer", fmt.Sprintf("%s of %s meet %s; by 90 %% confidence %s to %s", percent(a.Both), engine.Count(a.Requests, "request"), strings.Join(of, " and "), percent(both.Low), percent(both.High))},
+		{"Answer", answer},
 		{"Goodput", fmt.Sprintf("%.4g requests/s, %.4g output tokens/s", s.report.GoodRequests, s.report.GoodTokens)},
 	}
 }
@@ -130,7 +134,7 @@ type part struct {
 func (s simulation) decides() []string {
 	var need []string
 	for _, p := range s.parts() {
-		if b := s.batches.P99(p.run, p.of); b.Times > 0 && p.run.Count() > 0 {
+		if b := s.batches.P99(p.run, p.of); s.load.steady && b.Times > 0 && p.run.Count() > 0 {
 			need = append(need, fmt.Sprintf("%s %s", p.name, engine.Number(twoDigits(b.Times*float64(s.load.n)))))
 		}
 	}
@@ -147,15 +151,19 @@ func twoDigits(x float64) float64 {
 }
 
 func (s simulation) latencyTable() *table {
-	r, parts := s.report, s.parts()
-	t := newTable("ms", "mean", "p50", "p90", "p95", "p99", "p99 by 90 %", "p99.9", "max")
+	r, parts, steady := s.report, s.parts(), s.load.steady
+	head := []string{"ms", "mean", "p50", "p90", "p95", "p99", "p99 by 90 %", "p99.9", "max"}
+	if !s.load.steady {
+		head = slices.Delete(head, 6, 7)
+	}
+	t := newTable(head...)
 	row := func(name string, s fleet.Sketch, in string) {
 		if s.Count() == 0 {
 			return
 		}
 		cells := []string{name, millis(int64(s.Mean()))}
 		for _, q := range []float64{0.5, 0.9, 0.95, 0.99, 0.999} {
-			if q == 0.999 {
+			if q == 0.999 && steady {
 				cells = append(cells, in)
 			}
 			cells = append(cells, millis(s.Quantile(q)))
