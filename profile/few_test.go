@@ -30,7 +30,7 @@ func TestFewRequestsMissOnlySurely(t *testing.T) {
 		of := func(missed int, neff float64) (d Distribution, i Interval) {
 			d = Distribution{N: 190, P99: time.Second, Neff: neff}
 			if neff > 0 {
-				i = wilson(1-float64(missed)/190, neff)
+				i = wilson(1-float64(missed)/190, neff, z95)
 			}
 			return d, i
 		}

@@ -65,3 +65,56 @@ func binomialCDF(k, n int, q float64) float64 {
 	}
 	return mathext.RegIncBeta(float64(n-k), float64(k)+1, 1-q)
 }
+
+// miss90 is what a 90 % interval leaves out on each side.
+const miss90 = 0.05
+
+// SharesFor is how many independent samples Shares needs to end below 1.
+func SharesFor(q float64) float64 { return math.Log(miss90) / math.Log(q) }
+
+// Shares are the shares of n independent samples, which need be no whole number, between
+// which quantile q of their distribution lies with 90 %: ranks as numbers without a step,
+// 0 and 1 where n is too small for any.
+func Shares(n, q float64) (lo, hi float64) {
+	beyond := func(c float64) float64 { return mathext.RegIncBeta(n-c, c+1, q) } // P(c samples at most are beyond)
+	solve := func(a, b, p float64) float64 {
+		for range 60 {
+			if m := (a + b) / 2; beyond(m) < p {
+				a = m
+			} else {
+				b = m
+			}
+		}
+		return b
+	}
+	mean, hi := n*(1-q), 1.0
+	if n >= SharesFor(q) {
+		hi = 1 - solve(0, mean, miss90)/n
+	}
+	if n < 2 || beyond(n-2) < 1-miss90 {
+		return 0, hi
+	}
+	return 1 - (solve(max(0, mean-1), n-2, 1-miss90)+1)/n, hi
+}
+
+// Worth is how many independent requests those of some batches are worth, of which some
+// missed: as many as have the same spread from one batch to the next, by seriesSpread. All,
+// where none missed; 0, of too few batches to say.
+func Worth(missed, of []float64) float64 {
+	all, misses := 0.0, 0.0
+	for i := range of {
+		all, misses = all+of[i], misses+missed[i]
+	}
+	if len(of) < minBatches || all == 0 {
+		return 0
+	}
+	p, more := misses/all, make([]float64, len(of)) // than the share's, of each batch
+	for i := range of {
+		more[i] = (missed[i] - p*of[i]) * float64(len(of)) / all
+	}
+	half := seriesSpread(more, false).half
+	if half == 0 {
+		return all
+	}
+	return min(all, p*(1-p)*z95*z95/(half*half))
+}

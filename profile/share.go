@@ -16,14 +16,26 @@ func share(within []bool, count float64) (n int, i Interval) {
 	if len(within) == 0 || count == 0 {
 		return n, Interval{}
 	}
-	return n, wilson(float64(n)/float64(len(within)), count)
+	return n, wilson(float64(n)/float64(len(within)), count, z95)
 }
 
-// wilson is the 95 % score interval of a share p of n independent trials (Wilson,
-// JASA 22(158), 1927; the form of Brown, Cai & DasGupta, Statistical Science
-// 16(2), 2001, eq. 4): within 0 to 1, and of some width at both ends.
-func wilson(p, n float64) Interval {
-	const z = 1.959963984540054 // the 97.5 % point of the normal distribution
+// The 97.5 % and the 95 % point of the normal distribution.
+const z95, z90 = 1.959963984540054, 1.6448536269514722
+
+// ShareInterval is the 90 % interval of a share of n independent trials; of less than one
+// it says nothing.
+func ShareInterval(share, n float64) Interval {
+	if n < 1 {
+		return Interval{High: 1}
+	}
+	return wilson(share, n, z90)
+}
+
+// wilson is the score interval of a share p of n independent trials (Wilson, JASA
+// 22(158), 1927; the form of Brown, Cai & DasGupta, Statistical Science 16(2), 2001,
+// eq. 4) for a point z of the normal distribution: within 0 to 1, and of some width at
+// both ends.
+func wilson(p, n, z float64) Interval {
 	mid, scale := p+z*z/(2*n), 1+z*z/n
 	half := z * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
 	return Interval{Low: max(0, min(p, (mid-half)/scale)), High: min(1, max(p, (mid+half)/scale))} // p too, whatever rounding does

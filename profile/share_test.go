@@ -24,13 +24,13 @@ func TestWilsonAgainstItsDefinition(t *testing.T) {
 	}
 	for _, n := range []float64{1, 5, 51, 399.5, 1e5} {
 		for _, p := range []float64{0, 0.02, 0.5, 0.686, 0.99, 1} {
-			if i := wilson(p, n); math.Abs(i.Low-end(p, n, 0)) > 1e-9 || math.Abs(i.High-end(p, n, 1)) > 1e-9 {
+			if i := wilson(p, n, z95); math.Abs(i.Low-end(p, n, 0)) > 1e-9 || math.Abs(i.High-end(p, n, 1)) > 1e-9 {
 				t.Errorf("%v of %v: %+v, want %v to %v", p, n, i, end(p, n, 0), end(p, n, 1))
 			}
 		}
 	}
 	for n := range 1000 {
-		if i := wilson(1, float64(n+1)); i.High != 1 {
+		if i := wilson(1, float64(n+1), z95); i.High != 1 {
 			t.Fatalf("all of %d: %+v is rounded away from 1", n+1, i)
 		}
 	}
@@ -47,7 +47,7 @@ func TestWilsonAgainstItsDefinition(t *testing.T) {
 func TestShareOfAllCountsAsItsLatencies(t *testing.T) {
 	rs, w := served(1000, 0.7, false, rand.New(rand.NewPCG(3, 1)))
 	a := Attain(rs, w, SLA{TTFT: time.Hour, Stat: Mean}, 1)
-	if a.WithinTTFT != 1000 || a.TTFT.Neff <= 0 || a.TTFT.Neff > 100 || a.InTTFT != wilson(1, a.TTFT.Neff) {
+	if a.WithinTTFT != 1000 || a.TTFT.Neff <= 0 || a.TTFT.Neff > 100 || a.InTTFT != wilson(1, a.TTFT.Neff, z95) {
 		t.Errorf("%d within, worth %.0f: %+v", a.WithinTTFT, a.TTFT.Neff, a.InTTFT)
 	}
 }
@@ -134,5 +134,26 @@ func TestContextOfRunningRequests(t *testing.T) {
 	}
 	if got := Context(0, 2, 1e6); got != 11 {
 		t.Errorf("of answers of which one in a hundred says nothing: %v", got)
+	}
+}
+
+// Shares are ranks without steps: with whole ranks the tails are at most 5 %, with the next
+// ones more.
+func TestSharesAreRanks(t *testing.T) {
+	for _, n := range []float64{300, 1000, 20_000} {
+		lo, hi := Shares(n, 0.99)
+		below := func(rank float64) float64 { return binomialCDF(int(rank)-1, int(n), 0.99) } // P(fewer than rank are below)
+		if l := below(math.Floor(lo * n)); l > miss90 || below(math.Floor(lo*n)+2) < miss90 {
+			t.Errorf("n %v: low %v, %v", n, lo*n, l)
+		}
+		if h := 1 - below(math.Ceil(hi*n)+1); h > miss90 || 1-below(math.Ceil(hi*n)-1) < miss90 {
+			t.Errorf("n %v: high %v, %v", n, hi*n, h)
+		}
+	}
+	if _, hi := Shares(298, 0.99); hi != 1 {
+		t.Errorf("298 samples end at %v", hi)
+	}
+	if lo, hi := Shares(0, 0.99); lo != 0 || hi != 1 {
+		t.Errorf("none: %v to %v", lo, hi)
 	}
 }

@@ -112,7 +112,7 @@ func (s Statistic) MissedBy(within, worth float64) bool {
 	if q == 0 || worth <= 0 || within >= q {
 		return false
 	}
-	return worth >= float64(SamplesFor(s)) || wilson(within, worth).High < q
+	return worth >= float64(SamplesFor(s)) || wilson(within, worth, z95).High < q
 }
 
 // TooShort reports whether there is no interval of a judged figure: the requests

@@ -82,7 +82,7 @@ const (
 func dayFlags() []cli.Flag {
 	flags := workloadFlags()
 	for _, f := range flags {
-		if s, _ := f.(*cli.StringFlag); s.Name == "pattern" {
+		if s, ok := f.(*cli.StringFlag); ok && s.Name == "pattern" {
 			s.Value = string(trace.BusinessHours)
 		}
 	}

@@ -59,7 +59,7 @@ func (d autoscaled) file() autoscaleFile {
 	f := autoscaleFile{
 		Provenance: profile.Weakest(d.plan.Provenance, profile.Simulated), Workload: o.workload, SLO: o.slo, Traffic: d.traffic(),
 		Layout: d.plan.Layout, Engines: d.plan.sized.Replicas, Source: d.plan.Source, Prices: d.plan.Prices, Hours: d.scenario.Length.Hours(),
-		Share: d.share, Warnings: append([]profile.Warning{}, d.plan.Warnings...), Timeline: d.timeline(),
+		Share: d.share, Warnings: slices.Concat([]profile.Warning{}, d.options.trace.notes(), d.plan.Warnings), Timeline: d.timeline(),
 	}
 	for i, p := range d.scenario.Deployment.Pools {
 		f.GPUs = append(f.GPUs, d.plan.Pools[i].GPU)

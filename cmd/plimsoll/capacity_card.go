@@ -20,7 +20,7 @@ func (out sizedPlans) card() card {
 	best := out.Plans[0]
 	c := card{
 		head:  []string{marked(best.Provenance), out.modelWords(), out.loadWords()},
-		facts: out.facts(), table: out.cardTable(), warnings: best.Warnings, next: out.nextCommand(),
+		facts: out.facts(), table: out.cardTable(), warnings: slices.Concat(out.Trace.notes(), best.Warnings), next: out.nextCommand(),
 	}
 	if best.candidate.defaults != "" {
 		c.head = append(c.head, best.candidate.defaults)
@@ -58,10 +58,17 @@ func (out sizedPlans) loadWords() string {
 		return fmt.Sprintf("%s %.0f", name, mean)
 	}
 	s := fmt.Sprintf("%s, %s", length("ISL", w.ISL, w.ISLP99), length("OSL", w.OSL, w.OSLP99))
+	peak := "at the peak"
+	if t := out.Trace; t != nil {
+		peak = fmt.Sprintf("at the peak over %s, %s over the busiest second", short(w.PeakWindow), plain(t.Second))
+		if t.words != "" {
+			s += ", " + t.words
+		}
+	}
 	if out.GPUCount > 0 {
 		return s
 	}
-	return fmt.Sprintf("%s requests/s at the peak, %s", plain(w.Rate), s)
+	return fmt.Sprintf("%s requests/s %s, %s", plain(w.Rate), peak, s)
 }
 
 // facts are the answer, and what it rests on.
@@ -241,8 +248,12 @@ func (out sizedPlans) flags() string {
 		add("catalog", out.Inputs.Catalog)
 	}
 	w := out.Workload
-	if out.traceFile != "" {
-		add("trace", out.traceFile)
+	if t := out.Trace; t != nil {
+		add("trace", t.File)
+		add("time-unit", t.said)
+		if t.Spread {
+			words = append(words, "--spread-ticks")
+		}
 	} else {
 		length := func(x float64) string { return fmt.Sprintf("%.0f", x) }
 		add("rate", plain(w.Rate))

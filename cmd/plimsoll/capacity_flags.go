@@ -30,7 +30,7 @@ func stringFlags(category string, rows [][3]string) []cli.Flag {
 }
 
 func workloadFlags() []cli.Flag {
-	return stringFlags("workload", [][3]string{
+	return append(stringFlags("workload", [][3]string{
 		{"workload", "", "YAML `FILE` whose keys are flags of this command; flags win"},
 		{"rate peak-qps", "", "requests per second at the peak, `R`"},
 		{"isl avg-isl", "", "prompt `tokens`, the mean (default: the profile's)"},
@@ -44,8 +44,7 @@ func workloadFlags() []cli.Flag {
 		{"prefix-tokens", "1024", "`tokens` that the prompts of a group share"},
 		{"prefix-share", "1", "`fraction` of prompts that are in a group"},
 		{"trace", "", "arrivals and lengths from `FILE` instead, gzip or not"},
-		{"trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"},
-	})
+	}), traceFlags("workload")...)
 }
 
 func latencyFlags() []cli.Flag {
@@ -81,6 +80,26 @@ type demand struct {
 	file     string          // of a trace; empty = there is none
 	arrivals []trace.Arrival // of it
 	stats    trace.Stats
+	trace    *measuredTrace // nil: there is none
+}
+
+// measuredTrace is a trace in a plan's file.
+type measuredTrace struct {
+	traceFacts
+	// Second is the rate of its busiest second, in requests/s: a fleet sized for the
+	// trace holds it, and one for the peak alone may not.
+	Second   float64           `json:"busiest_second_rps"`
+	Warnings []profile.Warning `json:"warnings,omitempty"` // of how it was read
+
+	said, words string // its unit as the user says it, and as it was read
+}
+
+// notes are the warnings of how the trace was read.
+func (t *measuredTrace) notes() []profile.Warning {
+	if t == nil {
+		return nil
+	}
+	return t.Warnings
 }
 
 // parseDemand reads a workload and an SLO; the file of --workload first.
@@ -114,7 +133,7 @@ func parseDemand(p *parser) demand {
 	file := p.name("trace")
 	p.needs(file == "", "without --trace, whose file has arrivals and lengths", "rate", "isl", "osl", "isl-p99", "osl-p99", "peak-to-average", "pattern", "prefix-groups")
 	p.needs(p.c.IsSet("prefix-groups"), "with --prefix-groups", "prefix-tokens", "prefix-share")
-	p.needs(file != "", "with --trace", "trace-format")
+	p.needs(file != "", "with --trace", "trace-format", "time-unit", "spread-ticks")
 	window := p.duration("peak-window")
 	switch {
 	case p.err != nil:
@@ -215,31 +234,31 @@ func peakToAverage(p *parser, pattern trace.Pattern) float64 {
 
 // read measures a trace.
 func (d *demand) read(p *parser, file string, window time.Duration) {
-	format := trace.Format(p.choice("trace-format", formatNames()...))
-	if err := d.readFile(file, format, window); p.err == nil {
-		p.err = err
+	o := p.traceOptions(uint64(p.integer("seed", 0, 1<<53, 1))) //nolint:gosec // not negative
+	if p.err == nil {
+		p.err = d.readFile(file, o, window)
 	}
 }
 
-func (d *demand) readFile(file string, format trace.Format, window time.Duration) error {
+func (d *demand) readFile(file string, o trace.Options, window time.Duration) error {
 	d.file = file
-	r, _, err := openFile(file)
+	f, _, closing, err := openTrace(file, o)
 	if err != nil {
 		return err
 	}
-	defer r.Close() //nolint:errcheck // only read
-	f, err := trace.Open(r, file, trace.Options{Format: format, ZeroAsOne: true})
-	if err != nil {
-		return field.Errorf("--trace: %s", sortedFirst(err))
-	}
+	defer closing()
 	if d.arrivals, err = collected(trace.Rebase(f.Arrivals())); err != nil {
-		return field.Errorf("--trace: %s", sortedFirst(err))
+		return field.Errorf("--trace: %s", ofTrace(err))
 	}
-	if d.stats, err = trace.Summarize(trace.Of(d.arrivals...), window); err == nil {
+	if d.stats, err = trace.Summarize(trace.Of(d.arrivals...), window, time.Second); err == nil {
 		d.workload, err = capacity.Measured(d.stats, window)
 	}
 	if err != nil {
 		return field.Errorf("--trace %s: %v", file, err)
+	}
+	d.trace = &measuredTrace{traceFacts: *factsOf(file, f, o), Second: float64(d.stats.Peaks[1].Requests), Warnings: f.Warnings(), words: f.Words()}
+	if o.Unit > 0 {
+		d.trace.said = d.trace.Unit
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,7 @@ import (
 type formulaPlan struct {
 	Workload   capacity.Workload   `json:"workload"`
 	SLO        capacity.SLO        `json:"slo"`
+	Trace      *measuredTrace      `json:"trace,omitempty"`
 	Throughput capacity.Throughput `json:"throughput"`
 	Price      string              `json:"price"`
 	capacity.FormulaPlan
@@ -77,7 +79,7 @@ func (o capacityOptions) planByFormula(c *cli.Context) error {
 }
 
 func (o capacityOptions) byFormula() (formulaPlan, error) {
-	out := formulaPlan{Workload: o.workload, SLO: o.slo}
+	out := formulaPlan{Workload: o.workload, SLO: o.slo, Trace: o.trace}
 	cat, m, err := catalogModel(o.fleet)
 	if err != nil {
 		return out, err
@@ -189,7 +191,7 @@ func (f formulaPlan) card(plans sizedPlans) card {
 			{"Minimum", minimum},
 			{"Engine", fmt.Sprintf("%s: prefill %.0f, decode %.0f tokens/s", t.Name, t.PrefillTPS, t.DecodeTPS)},
 		},
-		table: newTable("where the formulas mislead", "formula", "right", "unit"), warnings: f.Warnings,
+		table: newTable("where the formulas mislead", "formula", "right", "unit"), warnings: slices.Concat(f.Trace.notes(), f.Warnings),
 		next: fmt.Sprintf("plimsoll capacity plan %s --ttft-p99 %g --itl-p99 %g", plans.flags(), profile.Milliseconds(f.SLO.TTFTP99), profile.Milliseconds(f.SLO.ITLP99)),
 	}
 	if len(f.Compared) > 1 {

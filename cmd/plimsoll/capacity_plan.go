@@ -142,6 +142,7 @@ type sizedPlans struct {
 	Workload capacity.Workload `json:"workload"`
 	SLO      capacity.SLO      `json:"slo"`
 	Traffic  string            `json:"traffic"`
+	Trace    *measuredTrace    `json:"trace,omitempty"`
 	GPUCount int               `json:"gpu_count,omitempty"` // whose highest rate was looked for; 0 = the rate was given
 	Inputs   planInputs        `json:"inputs"`
 	Plans    []sizedPlan       `json:"plans"`
@@ -151,8 +152,7 @@ type sizedPlans struct {
 
 	LeftOut []profile.Skip `json:"left_out"`
 
-	traceFile string   // of the load; empty: there is none
-	gpus      []string // kinds to compare; nil: a profile's
+	gpus []string // kinds to compare; nil: a profile's
 }
 
 // planInputs are what the engines of a plan were made from, so that a review can
@@ -278,7 +278,7 @@ func (o capacityOptions) find() (sizedPlans, error) {
 
 // newPlans are plans with their inputs.
 func (o capacityOptions) newPlans(plans ...sizedPlan) sizedPlans {
-	out := sizedPlans{Plans: plans, traceFile: o.file, GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, MemoryFraction: o.fleet.MemoryFraction, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
+	out := sizedPlans{Plans: plans, Trace: o.trace, GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, MemoryFraction: o.fleet.MemoryFraction, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
 	if o.fleet.Profile == "" {
 		out.Inputs.Model, out.Inputs.Weights, out.Inputs.KV = o.fleet.Model, o.fleet.Weights, o.fleet.KV
 	}

@@ -32,8 +32,7 @@ func capacityReviewCommand() *cli.Command {
 			"   plimsoll capacity review --prometheus http://prometheus:9090 --since 24h --served-model-name llama plan.json",
 		Flags: slices.Concat(stringFlags("", [][3]string{
 			{"trace", "", "arrivals and lengths that came, from `FILE`, gzip or not"},
-			{"trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"},
-		}), stringFlags("Prometheus", [][3]string{
+		}), traceFlags(""), stringFlags("Prometheus", [][3]string{
 			{"prometheus", "", "traffic from the server at `URL`, http://USER:PASSWORD@HOST:9090 with basic authentication"},
 			{"since", "24h", "look so far back, `time`"},
 			{"served-model-name", "", "the model's `NAME` in the metrics, exactly (default: the only one there)"},
@@ -76,7 +75,7 @@ func reviewPlan(c *cli.Context) error {
 		p.fail(field.Errorf("--trace and --prometheus: want one of them"))
 	}
 	p.needs(server != "", "with --prometheus", "since", "served-model-name", "prometheus-namespace", "prometheus-bearer-token-file")
-	p.needs(file != "", "with --trace", "trace-format")
+	p.needs(file != "", "with --trace", "trace-format", "time-unit", "spread-ticks")
 	if window := cmp.Or(r.plans.Workload.PeakWindow, time.Minute); server != "" && p.err == nil {
 		p.err = r.observe(p, window)
 	} else if p.err == nil {

@@ -39,7 +39,7 @@ func (r *review) report() reviewFile {
 	return reviewFile{
 		Plan: r.file, Provenance: profile.Weakest(profile.Simulated, r.resized.Provenance), Answer: r.answer(),
 		Planned: r.plans.Workload, Measured: r.workload, SLO: r.slo, Figures: r.figures(), Resized: r.resized, Source: r.source,
-		Warnings: profile.ImplausibleFirst(slices.Concat(r.warnings, profile.Implausible(r.resized.Warnings))),
+		Warnings: profile.ImplausibleFirst(slices.Concat(r.trace.notes(), r.warnings, profile.Implausible(r.resized.Warnings))),
 	}
 }
 
@@ -137,7 +137,7 @@ func (r *review) card(f reviewFile) card {
 		facts: []detail{
 			{"Answer", f.Answer},
 			{"Plan", fmt.Sprintf("%s: %s, %s on %s", f.Plan, engine.Count(r.plan.TotalGPUsFinal, "GPU"), r.plan.Layout, r.plan.gpus())},
-			{"Traffic", cmp.Or(f.Source, plans.traceFile)},
+			{"Traffic", cmp.Or(f.Source, r.demand.file)},
 		},
 		table: t, below: starNote(r.resized), warnings: profile.JoinWarnings(f.Warnings, r.resized.Warnings), next: plans.nextCommand(),
 	}

@@ -134,7 +134,7 @@ func (c card) warned() string {
 // of what was assumed.
 var urgent = []string{
 	profile.CodeFLOPS, profile.CodeTTFTFlat, profile.CodeKVUsage, "void", "invalid", "machine_taken", "server_differs", "faster_under_load", "foreign_load", "queued_alone", "lost", "refused", "rejected", "unfinished", profile.CodeFailures,
-	"saturated", "at_cap", "client_late", "prefix_hit", "wrong_lengths", "no_model_label", "partly_scraped", "fewer_series", "gaps", "window_unseen", "above_buckets", "buckets_differ", "not_measured", "pattern_above_peak",
+	"saturated", "time_unit", "ticks", "at_cap", "client_late", "prefix_hit", "wrong_lengths", "no_model_label", "partly_scraped", "fewer_series", "gaps", "window_unseen", "above_buckets", "buckets_differ", "not_measured", "pattern_above_peak",
 	store.ProfileInfeasible, store.ProfileMissed, "interruptions", "sla_not_held", "sla_unreachable", "ttft_unreachable", "itl_unreachable", "itl_out_of_reach", "plan_unsettled", "plan_short", "held_back", "thrash", "links_busy",
 	"budget_below_least", "budget_below_peak", "breach_unmended", "replicas_late", "empty_is_zero", "no_e2e", "prefixes_ignored", "prefixes_unknown",
 	"wide_bracket", "unverified", "undecided", "other_stat", "statistic_unseen", "one_price", "spot", "model_error_sla", "near_saturation", promptsHoldUp, layoutNear, "several_namespaces", "other_models", "counted_at_end", "wide_bucket", "mean_of_counters",

@@ -199,7 +199,7 @@ func TestReleaseOfTheFit(t *testing.T) {
 		{"sglang", "vllm-0.19", engine.Release{}, "--fit vllm-0.19: the engine is sglang"},
 	} {
 		o := profileOptions{engine: c.engine, fit: c.fit, model: "llama-3.1-8b", gpu: "h100-sxm", gpuCount: 1, isl: 1000, osl: 100, dryRun: true}
-		d, err := resolve(o, cat, func(catalog.Catalog) (gpu.Inventory, error) { return gpu.Inventory{}, nil })
+		d, err := resolve(&o, cat, func(catalog.Catalog) (gpu.Inventory, error) { return gpu.Inventory{}, nil })
 		switch {
 		case c.fails != "":
 			if err == nil || err.Error() != c.fails || exitOf(err) != exitUsage {

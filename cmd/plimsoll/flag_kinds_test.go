@@ -38,7 +38,7 @@ func asked(t *testing.T, args []string, f func(*cli.Context)) {
 // s(im), c(ommand), p (endpoint), v(LLM), l(lamacpp). A new flag has to be put here.
 func TestFlagKinds(t *testing.T) {
 	want := map[string]string{
-		"isl": "", "osl": "", "ttft": "", "itl": "", "sla-stat": "", "stall-p99": "", "max-failures": "", "mode": "", "verify": "", "load-time": "", "trace": "", "dataset": "",
+		"isl": "", "osl": "", "ttft": "", "itl": "", "sla-stat": "", "stall-p99": "", "max-failures": "", "mode": "", "verify": "", "load-time": "", "trace": "", "trace-format": "", "time-unit": "", "spread-ticks": "", "dataset": "",
 		"engine": "", "model": "", "catalog": "", "weights": "", "gpu": "", "max-num-seqs": "", "kv-tokens": "", "require": "",
 		"memory-fraction": "pl", "kv-dtype": "pl", "gpu-count": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpvl", "fit": "cpl", "explain": "cpvl",
 		"command": "espvl", "ready-path": "espvl", "ready-timeout": "esp", "kv-tokens-pattern": "espvl",

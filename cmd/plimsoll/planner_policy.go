@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"plimsoll/engine/field"
@@ -65,8 +66,12 @@ func (s plannerSettings) warm(core *planner.Core, now time.Time) error {
 	if s.warmup == "" {
 		return nil
 	}
-	bad := func(err error) error {
-		return field.Errorf("--load-predictor-warmup-trace %s: %s", s.warmup, sortedFirst(err))
+	bad := func(err error) error { // no flag says its unit
+		text, _, unit := strings.Cut(ofTrace(err), "(hint: "+field.TimeUnit)
+		if unit {
+			text += "(hint: a CSV says it in its header: arrival_s or arrival_ms)"
+		}
+		return field.Errorf("--load-predictor-warmup-trace %s: %s", s.warmup, text)
 	}
 	r, _, err := openFile(s.warmup)
 	if err != nil {

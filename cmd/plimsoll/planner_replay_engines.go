@@ -131,7 +131,7 @@ func (l replayLoad) collected() ([]trace.Arrival, error) {
 	defer open.close()
 	out, err := collected(open.trace)
 	if err != nil {
-		return nil, field.Errorf("%s", traceFlags(err))
+		return nil, field.Errorf("%s", ofTrace(err))
 	}
 	return out, nil
 }

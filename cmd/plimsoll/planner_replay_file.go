@@ -30,15 +30,16 @@ type replayFile struct {
 }
 
 type replayLoadFile struct {
-	Words         string  `json:"words"`
-	Requests      int     `json:"requests"` // of one pass, with the first seed
-	Seconds       float64 `json:"seconds"`
-	Rate          float64 `json:"requests_per_second"`
-	BusiestMinute int     `json:"requests_in_busiest_minute"`
-	ISL           float64 `json:"mean_isl"`
-	OSL           float64 `json:"mean_osl"`
-	Repeat        int     `json:"repeat"`
-	Warmup        float64 `json:"warmup_seconds"`
+	Words         string      `json:"words"`
+	Trace         *traceFacts `json:"trace,omitempty"`
+	Requests      int         `json:"requests"` // of one pass, with the first seed
+	Seconds       float64     `json:"seconds"`
+	Rate          float64     `json:"requests_per_second"`
+	BusiestMinute int         `json:"requests_in_busiest_minute"`
+	ISL           float64     `json:"mean_isl"`
+	OSL           float64     `json:"mean_osl"`
+	Repeat        int         `json:"repeat"`
+	Warmup        float64     `json:"warmup_seconds"`
 }
 
 type replayFleetFile struct {
@@ -145,7 +146,7 @@ func (c comparison) file() replayFile {
 	f := replayFile{
 		Schema: replaySchemaVersion, Version: buildVersion(), Command: o.command, Seconds: c.length().Seconds(), NotModelled: notModelled(),
 		Load: replayLoadFile{
-			Words: c.facts.words, Requests: s.Requests, Seconds: s.Duration.Seconds(), Rate: s.Rate, BusiestMinute: s.Peaks[0].Requests,
+			Words: c.facts.words, Trace: c.facts.trace, Requests: s.Requests, Seconds: s.Duration.Seconds(), Rate: s.Rate, BusiestMinute: s.Peaks[0].Requests,
 			ISL: s.ISL.Mean, OSL: s.OSL.Mean, Repeat: o.load.repeat, Warmup: o.load.warmup.Seconds(),
 		},
 		Fleet: replayFleetFile{

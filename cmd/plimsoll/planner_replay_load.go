@@ -74,6 +74,7 @@ type loadFacts struct {
 	stats    trace.Stats
 	minutes  []minute
 	warnings []profile.Warning
+	trace    *traceFacts
 }
 
 // facts reads the load once, unless it takes longer than it may.
@@ -83,7 +84,7 @@ func (l replayLoad) facts() (loadFacts, error) {
 		return loadFacts{}, err
 	}
 	defer open.close()
-	f := loadFacts{words: open.words, once: open.once, warnings: open.warnings}
+	f := loadFacts{words: open.words, once: open.once, warnings: open.warnings, trace: open.facts}
 	var late error
 	counted := func(yield func(trace.Arrival, error) bool) {
 		for x, err := range open.trace {
@@ -100,7 +101,7 @@ func (l replayLoad) facts() (loadFacts, error) {
 		}
 	}
 	if f.stats, err = trace.Summarize(counted, time.Minute); err != nil {
-		return f, field.Errorf("%s", traceFlags(err))
+		return f, field.Errorf("%s", ofTrace(err))
 	}
 	if late != nil {
 		return f, late
@@ -166,7 +167,7 @@ func (l replayLoad) requests(seed uint64, span time.Duration, fail *error) iter.
 func passes(t trace.Trace, later, span engine.Picoseconds, fail *error, yield func(fleet.Request) bool) bool {
 	for x, err := range t {
 		if err != nil {
-			*fail = field.Errorf("%s", traceFlags(err))
+			*fail = field.Errorf("%s", ofTrace(err))
 			return false
 		}
 		q := requestOf(x)

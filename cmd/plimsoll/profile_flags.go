@@ -15,6 +15,7 @@ import (
 	"plimsoll/profile"
 	"plimsoll/profile/load"
 	"plimsoll/profile/store"
+	"plimsoll/profile/trace"
 	"plimsoll/recommend"
 	"plimsoll/sweep"
 )
@@ -39,10 +40,12 @@ type profileOptions struct {
 	mode     sweep.Mode
 	verify   string // auto, always or never
 	trace    string // file of arrivals and lengths; empty = Poisson arrivals of ISL and OSL
-	dataset  string // file of prompts; empty = made-up ones
-	traffic  traffic
-	loadTime time.Duration // that an open-loop load is judged for at most; 0 = the kind's default
-	seed     uint64
+
+	traceOptions trace.Options
+	dataset      string // file of prompts; empty = made-up ones
+	traffic      traffic
+	loadTime     time.Duration // that an open-loop load is judged for at most; 0 = the kind's default
+	seed         uint64
 
 	engine   string // a word of engineKinds
 	model    string
@@ -102,6 +105,7 @@ func profileFlags() []cli.Flag {
 		return &cli.StringFlag{Name: name, Value: def, Usage: usage, Category: cat}
 	}
 	const target, eng, runs, grid, ep = "target", "engine", "run", "points", "endpoint"
+	tr := traceFlags(target)
 	return []cli.Flag{
 		s("isl", "3000", "input sequence length, `tokens`", target),
 		s("osl", "500", "output sequence length, `tokens`", target),
@@ -113,6 +117,7 @@ func profileFlags() []cli.Flag {
 		s("mode", "disaggregated", "`disaggregated|aggregated`: prefill and decode on engines of their own, or both on each, by the highest Poisson rate within the SLA", target),
 		s("verify", "auto", "run the picks under open-loop load at their recommended rate, and lower it where they miss: `auto|always|never`; auto: with --trace or --dataset, and else not with --search grid, nor at an --endpoint unless aggregated", target),
 		s("trace", "", "`FILE` of arrivals and lengths for those loads, as plimsoll engine simulate takes it, its gaps scaled to the rate; the first 100,000 are played (default: Poisson arrivals of --isl and --osl)", target),
+		tr[0], tr[1], tr[2],
 		s("dataset", "", "`FILE` of prompts for those loads: JSONL with prompt and output_tokens, OpenAI's messages or ShareGPT's conversations; the first 100,000 are played, or 512 MiB of text", target),
 		s("load-time", "", "judge each of those loads for at most this `time`, such as 5m: the busier the engine, the longer it takes to be sure (default: 1m; sim: as long as it takes, in virtual time, with --mode aggregated 40s in real time; estimate: as long as it takes)", target),
 

@@ -12,6 +12,7 @@ import (
 	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
+	"plimsoll/profile/trace"
 	"plimsoll/recommend"
 	"plimsoll/sweep"
 )
@@ -60,6 +61,9 @@ func (p *parser) target(o *profileOptions) {
 	o.mode, o.verify = sweep.Mode(p.choice("mode", "disaggregated", "aggregated")), p.choice("verify", "auto", "always", "never")
 	o.rank = ruleOf(o.search, o.mode)
 	o.trace, o.dataset, o.loadTime = p.name("trace"), p.name("dataset"), p.duration("load-time")
+	o.traceOptions = p.traceOptions(1)
+	o.traceOptions.SortWithin = trace.RequestTraceSort
+	p.needs(o.trace != "", "with --trace", "trace-format", "time-unit", "spread-ticks")
 	o.maxContext = p.integer("max-context-length", 2, maxTokens, 0)
 	if p.c.IsSet("prefill-interpolation-granularity") {
 		o.prefillGranularity = p.integer("prefill-interpolation-granularity", 2, maxGrain, 0)

@@ -23,8 +23,8 @@ func engineSimulateCommand() *cli.Command {
 			"requests. Step times come from the latency model (--model, --gpu, --tp), or from a profile (--profile).\n\n" +
 			"   plimsoll engine simulate --model llama-3.1-8b --gpu h100-sxm --replicas 4 --rate 20 --isl 1024 --osl 256 --ttft 200 --itl 20\n" +
 			"   plimsoll engine simulate --profile profiling_results --prefill-replicas 2 --decode-replicas 3 --trace azure.csv --plot fleet.png\n\n" +
-			"A trace in plain CSV has a header. It names when each request comes: arrival_s or timestamp (seconds, or a date\n" +
-			"and time), arrival_ms, or interval_s or interval_ms since the row before; its prompt tokens: isl, input_tokens or\n" +
+			"A trace in plain CSV has a header. It names when each request comes: arrival_s, arrival_ms or timestamp (a date\n" +
+			"and time, or a number), or interval_s or interval_ms since the row before; its prompt tokens: isl, input_tokens or\n" +
 			"prompt_tokens; and its output tokens: osl, output_tokens or completion_tokens. Other columns are passed over.",
 		Flags:  append(append(append(fleetFlags(), loadFlags()...), simulateFlags()...), detailsFlag()),
 		Action: simulateFleet,
@@ -73,6 +73,7 @@ type simulation struct {
 	fleet    build.Fleet
 	load     simulatedLoad
 	report   fleet.Report
+	batches  fleet.Batches
 	warnings []profile.Warning
 }
 
@@ -81,6 +82,11 @@ type simulatedLoad struct {
 	words        string
 	asked        float64 // requests per second; 0 = nobody asked
 	speed, scale float64 // of a trace; 1 otherwise
+	trace        *traceFacts
+	// steady says that the rate is the same throughout, so that batches vary by chance alone
+	// and have intervals. A trace is what it is, and of a rate that changes they would take
+	// the change for chance.
+	steady bool
 	offered
 }
 
@@ -101,13 +107,13 @@ func runFleet(plan build.Options, arrivals arrivals, seen progress) (simulation,
 	if err != nil {
 		return simulation{}, field.Errorf("%v", err)
 	}
-	got, err := feed(engines, load.trace, seen)
+	got, batches, err := feed(engines, load.trace, seen)
 	if err != nil {
 		return simulation{}, err
 	}
 	s := simulation{
-		fleet: f, report: engines.Report(),
-		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, offered: got},
+		fleet: f, report: engines.Report(), batches: batches,
+		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, trace: load.facts, steady: arrivals.file == "" && arrivals.period == 0, offered: got},
 	}
 	s.warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, load.warnings, s.report.Warnings, s.saturated(), fewRequests(s.report), f.Outside(s.report)))
 	if plan.Caching && !got.shares {
@@ -152,15 +158,15 @@ func (o offered) perSecond() float64 {
 }
 
 // feed offers a whole trace to a fleet and lets it finish.
-func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
-	var o offered
+func feed(f *fleet.Fleet, t trace.Trace, seen progress) (o offered, b fleet.Batches, err error) {
 	for a, err := range t {
 		if err != nil {
-			return o, field.Errorf("%s", traceFlags(err))
+			return o, b, field.Errorf("%s", ofTrace(err))
 		}
 		if err := f.Offer(requestOf(a)); err != nil {
-			return o, notTaken(a, err)
+			return o, b, notTaken(a, err)
 		}
+		b.Next(f)
 		if o.n == 0 {
 			o.first = a.At
 		}
@@ -170,12 +176,12 @@ func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
 		}
 	}
 	if o.n == 0 {
-		return o, field.Errorf("the load holds no request").Hint("a longer --duration, or another --trace")
+		return o, b, field.Errorf("the load holds no request").Hint("a longer --duration, or another --trace")
 	}
 	if err := f.Finish(fleet.Forever); err != nil {
-		return o, fmt.Errorf("after %d requests: %w", o.n, err)
+		return o, b, fmt.Errorf("after %d requests: %w", o.n, err)
 	}
-	return o, nil
+	return o, b, nil
 }
 
 // notTaken says why a fleet does not take a request.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
@@ -17,6 +19,7 @@ type simulationFile struct {
 	ITLError   profile.ModelError `json:"itl_error,omitzero"`
 	Load       string             `json:"load"`
 	LoadRate   loadRate           `json:"load_rate"`
+	Trace      *traceFacts        `json:"trace,omitempty"`
 	Seconds    float64            `json:"seconds"` // of virtual time
 	Requests   requestCounts      `json:"requests"`
 	Rates      rates              `json:"per_second"`
@@ -71,6 +74,16 @@ type attainmentFile struct {
 	TTFT     float64 `json:"ttft"`
 	ITL      float64 `json:"itl"`
 	Both     float64 `json:"both"`
+
+	TTFTIn *shareIn `json:"ttft_interval,omitempty"`
+	ITLIn  *shareIn `json:"itl_interval,omitempty"`
+	BothIn *shareIn `json:"both_interval,omitempty"`
+}
+
+// shareIn is the 90 % interval of a share; none of a trace, or of a rate that changes.
+type shareIn struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
 }
 
 type slaFile struct {
@@ -89,6 +102,29 @@ type spread struct {
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p99_9"`
 	Max  float64 `json:"max"`
+
+	P99In *p99In `json:"p99_interval,omitempty"` // of TTFT, ITL, TPOT and E2E; none of a trace, or of a rate that changes
+}
+
+// p99In is the 90 % interval of a p99, in milliseconds.
+type p99In struct {
+	Low      float64  `json:"low"`
+	High     *float64 `json:"high"`               // null: open, as the run is too short
+	Requests float64  `json:"requests,omitempty"` // that it takes at least to ±10 %; none where there are enough
+}
+
+// spreadOf is a latency of the run with its interval.
+func (s simulation) spreadOf(i int) spread {
+	p := s.parts()[i]
+	out, b := spreadOf(p.run), s.batches.P99(p.run, p.of)
+	in := p99In{Low: b.Low / float64(engine.Millisecond), Requests: math.Ceil(b.Times * float64(s.load.n))}
+	if high := b.High / float64(engine.Millisecond); !b.Open {
+		in.High = &high
+	}
+	if p.run.Count() > 0 && s.load.steady {
+		out.P99In = &in
+	}
+	return out
 }
 
 func spreadOf(s fleet.Sketch) spread {
@@ -142,7 +178,7 @@ func (s simulation) file() simulationFile {
 	r, f := s.report, s.fleet
 	out := simulationFile{
 		Provenance: r.Provenance, Model: f.Model, GPU: f.GPU, Source: f.Source, Scheduling: f.Scheduling(), TTFTError: f.TTFTError, ITLError: f.ITLError,
-		Load: s.load.words, LoadRate: loadRate{s.load.asked, s.load.perSecond(), s.load.speed, s.load.scale}, Seconds: r.At.Seconds(),
+		Load: s.load.words, LoadRate: loadRate{s.load.asked, s.load.perSecond(), s.load.speed, s.load.scale}, Trace: s.load.trace, Seconds: r.At.Seconds(),
 		Requests: requestCounts{
 			Offered: r.Offered, Finished: r.Finished, Rejected: r.Rejected, Lost: r.Lost, Unfinished: r.Unfinished,
 			MeanISL: r.ISL.Mean(), MeanOSL: r.OSL.Mean(), InFlight: r.MeanInFlight,
@@ -152,11 +188,22 @@ func (s simulation) file() simulationFile {
 			TokensPerGPU: r.Tokens / float64(max(f.GPUs(), 1)),
 		},
 		SLA:     slaFile{profile.Milliseconds(f.SLA.TTFT), profile.Milliseconds(f.SLA.ITL)},
-		Latency: map[string]spread{"ttft": spreadOf(r.TTFT), "itl": spreadOf(r.ITL), "tpot": spreadOf(r.TPOT), "e2e": spreadOf(r.E2E)},
+		Latency: map[string]spread{"ttft": s.spreadOf(0), "tpot": s.spreadOf(1), "itl": s.spreadOf(2), "e2e": s.spreadOf(3)},
 		Pools:   []poolFile{}, Series: []binFile{}, Warnings: append([]profile.Warning{}, s.warnings...),
 	}
 	if s.judged() {
-		out.Attainment = (*attainmentFile)(&r.Attainment)
+		in := func(share float64, met func(fleet.Interval) int64) *shareIn {
+			if !s.load.steady {
+				return nil
+			}
+			b := s.batches.Met(share, met)
+			return &shareIn{b.Low, b.High}
+		}
+		a := r.Attainment
+		out.Attainment = &attainmentFile{
+			Requests: a.Requests, TTFT: a.TTFT, ITL: a.ITL, Both: a.Both,
+			TTFTIn: in(a.TTFT, func(v fleet.Interval) int64 { return v.MetTTFT }), ITLIn: in(a.ITL, func(v fleet.Interval) int64 { return v.MetITL }), BothIn: in(a.Both, func(v fleet.Interval) int64 { return v.MetBoth }),
+		}
 		out.Rates.GoodRequests, out.Rates.GoodTokens = &r.GoodRequests, &r.GoodTokens
 	}
 	for i, p := range r.Pools {

@@ -19,7 +19,7 @@ import (
 const defaultRequests = 10_000
 
 func loadFlags() []cli.Flag {
-	return stringFlags("load", [][3]string{
+	return append(stringFlags("load", [][3]string{
 		{"rate", "1", "mean requests per second, `R`"},
 		{"arrival", "poisson", "how requests come: `poisson|constant|gamma|sine|burst|daily`"},
 		{"cv", "2", "gamma: coefficient of variation of the gaps, `CV`"},
@@ -38,10 +38,9 @@ func loadFlags() []cli.Flag {
 		{"requests", "", "how many, `N` (default: 10000, or all of --duration or --trace; with sine, burst and daily the whole periods that hold as many)"},
 		{"duration", "", "only what arrives in this `time`: 90s, 2h"},
 		{"trace", "", "arrivals and lengths from `FILE`, gzip or not, instead of a generator; lengths of 0 count as 1"},
-		{"trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"},
 		{"trace-speed", "1", "play the trace `N` times as fast"},
 		{"trace-scale", "1", "`N` times as many requests in the same time: some left out, or others like them added"},
-	})
+	}), traceFlags("load")...)
 }
 
 // arrivals is a load as the flags say it.
@@ -66,6 +65,7 @@ type openLoad struct {
 	asked    float64 // requests per second; 0 = nobody asked
 	once     bool    // it cannot be read again
 	warnings []profile.Warning
+	facts    *traceFacts // nil: it is no trace
 	close    func()
 }
 
@@ -78,7 +78,7 @@ func parseLoad(p *parser, seed uint64) arrivals {
 	p.needs(a.file == "", "without --trace, whose file has arrivals and lengths",
 		"rate", "arrival", "cv", "amplitude", "period", "burst-factor", "burst-length", "pattern",
 		"prefix-groups", "prefix-tokens", "prefix-share")
-	p.needs(a.file != "", "with --trace", "trace-format", "trace-speed", "trace-scale")
+	p.needs(a.file != "", "with --trace", "trace-format", "time-unit", "spread-ticks", "trace-speed", "trace-scale")
 	if a.file != "" {
 		a.traceOptions(p)
 		return a
@@ -97,10 +97,8 @@ func parseLoad(p *parser, seed uint64) arrivals {
 
 // traceOptions reads how to read a file.
 func (a *arrivals) traceOptions(p *parser) {
-	a.options = trace.Options{
-		Format: trace.Format(p.choice("trace-format", formatNames()...)), ZeroAsOne: true,
-		Windows: trace.WindowOptions{Seed: a.seed, Scale: a.scale},
-	}
+	a.options = p.traceOptions(a.seed)
+	a.options.Windows.Scale = a.scale
 	if p.c.IsSet("isl") || p.c.IsSet("isl-p99") {
 		a.options.Windows.ISL = p.lengths("isl")
 	}

@@ -16,7 +16,7 @@ func (s simulation) card() card {
 	r, f := s.report, s.fleet
 	c := card{
 		head:  []string{marked(r.Provenance), f.Layout(), shortModel(f.Model) + " on " + starred(f.GPU, fromDataSheet(s.warnings)), fmt.Sprintf("%s; ISL %.0f, OSL %.0f", s.load.text(), r.ISL.Mean(), r.OSL.Mean())},
-		table: latencyTable(r), below: starredBelow(s.warnings, f.TTFTError, f.ITLError), warnings: s.warnings,
+		table: s.latencyTable(), below: append(s.decides(), starredBelow(s.warnings, f.TTFTError, f.ITLError)...), warnings: s.warnings,
 	}
 	c.facts = append(s.attainment(), detail{"Served", fmt.Sprintf("%s of %s in %s: %.4g requests/s, %.4g output tokens/s, %.4g tokens/s/GPU",
 		engine.Number(float64(r.Finished)), engine.Count(r.Offered, "request"), seconds(r.At), r.Requests, r.Tokens, r.Tokens/float64(max(f.GPUs(), 1)))})
@@ -82,6 +82,7 @@ func (s simulation) attainment() []detail {
 	if !s.judged() {
 		return []detail{{"Answer", "no SLA was given: --ttft and --itl say which share of requests meets it"}}
 	}
+	both := s.batches.Met(a.Both, func(v fleet.Interval) int64 { return v.MetBoth })
 	var of []string
 	if sla.TTFT > 0 {
 		of = append(of, fmt.Sprintf("TTFT ≤ %g ms (%s)", profile.Milliseconds(sla.TTFT), percent(a.TTFT)))
@@ -89,8 +90,12 @@ func (s simulation) attainment() []detail {
 	if sla.ITL > 0 {
 		of = append(of, fmt.Sprintf("ITL ≤ %g ms (%s)", profile.Milliseconds(sla.ITL), percent(a.ITL)))
 	}
+	answer := fmt.Sprintf("%s of %s meet %s", percent(a.Both), engine.Count(a.Requests, "request"), strings.Join(of, " and "))
+	if s.load.steady {
+		answer += fmt.Sprintf("; by 90 %% confidence %s to %s", percent(both.Low), percent(both.High))
+	}
 	return []detail{
-		{"Answer", fmt.Sprintf("%s of %s meet %s", percent(a.Both), engine.Count(a.Requests, "request"), strings.Join(of, " and "))},
+		{"Answer", answer},
 		{"Goodput", fmt.Sprintf("%.4g requests/s, %.4g output tokens/s", s.report.GoodRequests, s.report.GoodTokens)},
 	}
 }
@@ -108,31 +113,82 @@ func percent(share float64) string {
 
 func tenths(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
-func latencyTable(r fleet.Report) *table {
-	t := newTable("ms", "mean", "p50", "p90", "p95", "p99", "p99.9", "max")
-	row := func(name string, s fleet.Sketch) {
+// parts are the latencies of a run of which batches have parts.
+func (s simulation) parts() []part {
+	r := s.report
+	return []part{
+		{"TTFT", r.TTFT, func(v fleet.Interval) fleet.Sketch { return v.TTFT }},
+		{"ITL, requests' means", r.TPOT, func(v fleet.Interval) fleet.Sketch { return v.TPOT }},
+		{"ITL, single gaps", r.ITL, func(v fleet.Interval) fleet.Sketch { return v.ITL }},
+		{"E2E", r.E2E, func(v fleet.Interval) fleet.Sketch { return v.E2E }},
+	}
+}
+
+type part struct {
+	name string
+	run  fleet.Sketch
+	of   func(fleet.Interval) fleet.Sketch
+}
+
+// decides says how many requests give the p99s that are open or wide to ±10 %.
+func (s simulation) decides() []string {
+	var need []string
+	for _, p := range s.parts() {
+		if b := s.batches.P99(p.run, p.of); s.load.steady && b.Times > 0 && p.run.Count() > 0 {
+			need = append(need, fmt.Sprintf("%s %s", p.name, engine.Number(twoDigits(b.Times*float64(s.load.n)))))
+		}
+	}
+	if need == nil {
+		return nil
+	}
+	return []string{"≥: the run is too short for an upper end. A p99 to ±10 % takes at least so many requests: " + strings.Join(need, "; ")}
+}
+
+// twoDigits is x, rounded up to two digits.
+func twoDigits(x float64) float64 {
+	scale := math.Pow10(int(math.Floor(math.Log10(x))) - 1)
+	return math.Ceil(x/scale) * scale
+}
+
+func (s simulation) latencyTable() *table {
+	r, parts, steady := s.report, s.parts(), s.load.steady
+	head := []string{"ms", "mean", "p50", "p90", "p95", "p99", "p99 by 90 %", "p99.9", "max"}
+	if !s.load.steady {
+		head = slices.Delete(head, 6, 7)
+	}
+	t := newTable(head...)
+	row := func(name string, s fleet.Sketch, in string) {
 		if s.Count() == 0 {
 			return
 		}
 		cells := []string{name, millis(int64(s.Mean()))}
 		for _, q := range []float64{0.5, 0.9, 0.95, 0.99, 0.999} {
+			if q == 0.999 && steady {
+				cells = append(cells, in)
+			}
 			cells = append(cells, millis(s.Quantile(q)))
 		}
 		t.row(append(cells, millis(s.Max()))...)
 	}
-	row("TTFT", r.TTFT)
-	row("ITL, requests' means", r.TPOT)
-	row("ITL, single gaps", r.ITL)
-	row("E2E", r.E2E)
+	for _, p := range parts {
+		b := s.batches.P99(p.run, p.of)
+		in := "≥ " + millis(int64(b.Low))
+		if !b.Open {
+			in = millis(int64(b.Low)) + "–" + millis(int64(b.High))
+		} else if b.Low == 0 { // too short for anything
+			in = "open"
+		}
+		row(p.name, p.run, in)
+	}
 	for _, p := range r.Pools {
 		name := "wait"
 		if len(r.Pools) > 1 {
 			name = string(p.Role) + " wait"
 		}
-		row(name, p.Wait)
+		row(name, p.Wait, "")
 	}
-	row("link wait", r.Links.Wait)
-	row("transfer", r.Links.Move)
+	row("link wait", r.Links.Wait, "")
+	row("transfer", r.Links.Move, "")
 	return t
 }
 

@@ -10,28 +10,73 @@ import (
 	"strings"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile/trace"
 )
 
+// traceFlags say how a trace is read.
+func traceFlags(category string) []cli.Flag {
+	return append(stringFlags(category, [][3]string{
+		{"trace-format", "auto", "`auto|" + strings.Join(formatNames()[1:], "|") + "`"},
+		{"time-unit", "auto", "of a trace's times that do not say theirs, `auto|" + strings.Join(trace.UnitNames(), "|") + "`; auto: by the rate and length that follow, refused where they do not decide"},
+	}), spreadFlag(category))
+}
+
+func spreadFlag(category string) cli.Flag {
+	return &cli.BoolFlag{Name: "spread-ticks", Category: category, Usage: "spread the arrivals of a trace whose clock ticks slowly over each tick, at random, in their order"}
+}
+
+// traceOptions reads how a trace is to be read; its lengths of 0 count as 1.
+func (p *parser) traceOptions(seed uint64) trace.Options {
+	return trace.Options{
+		Format: trace.Format(p.choice("trace-format", formatNames()...)), ZeroAsOne: true, SpreadTicks: p.c.Bool("spread-ticks"),
+		Unit: trace.UnitNamed(p.choice("time-unit", append([]string{"auto"}, trace.UnitNames()...)...)), Windows: trace.WindowOptions{Seed: seed},
+	}
+}
+
+// openTrace begins to read a trace that has to be closed, and says whether it can be read only once.
+func openTrace(name string, o trace.Options) (f *trace.File, once bool, closing func(), err error) {
+	r, once, err := openFile(name)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	closing = func() { _ = r.Close() } // only read
+	if f, err = trace.Open(r, name, o); err != nil {
+		closing()
+		return nil, false, nil, field.Errorf("--trace: %s", ofTrace(err))
+	}
+	return f, once, closing, nil
+}
+
+// traceFacts is how a trace was read, in a file.
+type traceFacts struct {
+	File   string  `json:"file"`
+	Format string  `json:"format"`
+	Unit   string  `json:"time_unit"` // of its times: s, ms, us or ns; date
+	Tick   float64 `json:"tick_s,omitzero"`
+	Spread bool    `json:"spread_ticks,omitzero"`
+}
+
+func factsOf(name string, f *trace.File, o trace.Options) *traceFacts {
+	return &traceFacts{File: name, Format: string(f.Format), Unit: f.UnitName(), Tick: f.Tick.Seconds(), Spread: o.SpreadTicks}
+}
+
 // read opens a trace file and cuts what was asked for out of it.
 func (a arrivals) read(blockSize int) (openLoad, error) {
-	r, once, err := openFile(a.file)
+	f, once, closing, err := openTrace(a.file, a.options)
 	if err != nil {
 		return openLoad{}, err
 	}
 	fail := func(err error) (openLoad, error) {
-		_ = r.Close() // only read
-		return openLoad{}, field.Errorf("--trace: %s", traceFlags(err))
-	}
-	f, err := trace.Open(r, a.file, a.options)
-	if err != nil {
-		return fail(err)
+		closing()
+		return openLoad{}, field.Errorf("--trace: %s", ofTrace(err))
 	}
 	if w := a.options.Windows; f.Format != trace.FormatServeGen && (w.ISL != nil || w.OSL != nil) {
-		_ = r.Close() // only read
+		closing()
 		return openLoad{}, field.Errorf("--isl and --osl work only without --trace, or with a servegen trace: %s has format %s and its own lengths", a.file, f.Format)
 	}
 	t := trace.Rebase(f.Arrivals())
@@ -57,13 +102,17 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 	if a.requests > 0 {
 		t = trace.Limit(t, a.requests)
 	}
-	closing := func() { _ = r.Close() } // only read
-	return openLoad{trace: trace.Reblocked(t, blockSize), words: a.played(f.Format), once: once, close: closing}, nil
+	return openLoad{
+		trace: trace.Reblocked(t, blockSize), words: a.played(f), once: once, warnings: f.Warnings(), facts: factsOf(a.file, f, a.options), close: closing,
+	}, nil
 }
 
 // played is a trace and what was made of it.
-func (a arrivals) played(f trace.Format) string {
-	words := fmt.Sprintf("%s (%s", a.file, f)
+func (a arrivals) played(f *trace.File) string {
+	words := fmt.Sprintf("%s (%s", a.file, f.Format)
+	if said := f.Words(); said != "" {
+		words += ", " + said
+	}
 	switch {
 	case a.to > 0:
 		words += fmt.Sprintf(", %s to %s of it", short(a.from), short(a.to))
@@ -90,14 +139,10 @@ func requestOf(a trace.Arrival) fleet.Request {
 	}
 }
 
-// traceFlags is an error of reading a trace, whose hints name flags.
-func traceFlags(err error) string {
-	return strings.ReplaceAll(sortedFirst(err), "(hint: name the format)", "(hint: --trace-format)")
-}
-
-// sortedFirst is an error of reading a trace, whose rows no flag puts in order.
-func sortedFirst(err error) string {
-	before, rest, found := strings.Cut(err.Error(), "(hint: sort within ")
+// ofTrace is an error of reading a trace, whose hints name flags; no flag puts its rows in order.
+func ofTrace(err error) string {
+	text := strings.ReplaceAll(err.Error(), "(hint: name the format)", "(hint: --trace-format)")
+	before, rest, found := strings.Cut(text, "(hint: sort within ")
 	if !found {
 		return before
 	}

@@ -34,10 +34,11 @@ const mostArrivals = 100_000
 func openTraffic(o profileOptions) (traffic, error) {
 	t := traffic{isl: o.isl, osl: o.osl, source: fmt.Sprintf("Poisson arrivals of ISL %d, OSL %d", o.isl, o.osl)}
 	if o.trace != "" {
-		if err := t.readTrace(o.trace); err != nil {
+		words, err := t.readTrace(o.trace, o.traceOptions)
+		if err != nil {
 			return t, err
 		}
-		t.source = fmt.Sprintf("the %d requests of trace %s, at its gaps scaled to the rate", len(t.arrivals), o.trace)
+		t.source = fmt.Sprintf("the %d requests of trace %s%s, at its gaps scaled to the rate", len(t.arrivals), o.trace, words)
 	}
 	if o.dataset != "" {
 		if err := t.readDataset(o.dataset); err != nil {
@@ -52,25 +53,28 @@ func openTraffic(o profileOptions) (traffic, error) {
 	return t, nil
 }
 
-func (t *traffic) readTrace(name string) error {
-	r, _, err := openFile(name)
+// readTrace holds a trace's requests, and says how it was read.
+func (t *traffic) readTrace(name string, o trace.Options) (words string, err error) {
+	f, _, closing, err := openTrace(name, o)
 	if err != nil {
-		return err
+		return "", err
 	}
-	defer func() { _ = r.Close() }() // only read
-	f, err := trace.Open(r, name, trace.Options{ZeroAsOne: true, SortWithin: trace.RequestTraceSort})
-	if err != nil {
-		return field.Errorf("--trace: %s", sortedFirst(err))
-	}
+	defer closing()
 	if t.arrivals, err = trace.Collect(trace.Limit(trace.Rebase(f.Arrivals()), mostArrivals)); err != nil {
-		return field.Errorf("--trace: %s", sortedFirst(err))
+		return "", field.Errorf("--trace: %s", ofTrace(err))
 	}
 	n := len(t.arrivals)
 	if n < 2 || t.arrivals[n-1].At <= 0 {
-		return field.Errorf("--trace %s: %d requests at one instant have no rate: want two at least, apart", name, n)
+		return "", field.Errorf("--trace %s: %d requests at one instant have no rate: want two at least, apart", name, n)
 	}
 	t.mean = t.arrivals[n-1].At / time.Duration(n-1)
-	return nil
+	if words = f.Words(); words != "" {
+		words = " (" + words + ")"
+	}
+	if f.Tick > 0 && !o.SpreadTicks {
+		words += fmt.Sprintf(", in bursts %.3g s apart (--spread-ticks spreads them)", f.Tick.Seconds())
+	}
+	return words, nil
 }
 
 func (t *traffic) readDataset(name string) error {

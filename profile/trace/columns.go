@@ -11,21 +11,26 @@ import (
 )
 
 // The names that a header may have for each column, in lower case and with _
-// for spaces. Others are passed over.
+// for spaces. Others are passed over. Times end in their unit (arrival_s, gap_ms),
+// or the unit is found out.
 //
-//	time      arrival_s time_s timestamp_s t_s t arrival time timestamp (seconds, or a date and time)
-//	          arrival_ms time_ms timestamp_ms t_ms (milliseconds)
-//	interval  interval_s gap_s interval gap (seconds) interval_ms gap_ms (milliseconds)
+//	time      arrival time timestamp t
+//	interval  interval gap
 //	input     isl input_tokens prompt_tokens context_tokens request_tokens contexttokens input_length prompt_length
 //	output    osl output_tokens completion_tokens generated_tokens response_tokens generatedtokens output_length
 //
-// request_tokens and response_tokens are BurstGPT's, contexttokens and
-// generatedtokens Azure's.
-func columnNames() (seconds, millis, gapSeconds, gapMillis, input, output []string) {
-	return []string{"arrival_s", "time_s", "timestamp_s", "t_s", "t", "arrival", "time", "timestamp"},
-		[]string{"arrival_ms", "time_ms", "timestamp_ms", "t_ms"},
-		[]string{"interval_s", "gap_s", "interval", "gap"},
-		[]string{"interval_ms", "gap_ms"},
+// request_tokens and response_tokens are BurstGPT's, whose timestamp is in seconds;
+// contexttokens and generatedtokens Azure's.
+func columnNames() (times, gaps, input, output []string) {
+	for _, end := range append([]string{""}, UnitNames()...) {
+		for _, name := range []string{"arrival", "time", "timestamp", "t"} {
+			times = append(times, strings.TrimSuffix(name+"_"+end, "_"))
+		}
+		for _, name := range []string{"interval", "gap"} {
+			gaps = append(gaps, strings.TrimSuffix(name+"_"+end, "_"))
+		}
+	}
+	return times, gaps,
 		[]string{"isl", "input_tokens", "prompt_tokens", "context_tokens", "request_tokens", "contexttokens", "input_length", "prompt_length"},
 		[]string{"osl", "output_tokens", "completion_tokens", "generated_tokens", "response_tokens", "generatedtokens", "output_length"}
 }
@@ -39,13 +44,13 @@ func columnName(cell string) string {
 type table struct {
 	cells     int
 	at        int           // column of the time or interval
-	unit      time.Duration // of it
+	unit      time.Duration // of it; 0: the header does not say
 	intervals bool          // it is the time since the row before
 	input     int
 	output    int
 	zeroAsOne bool
 
-	now time.Duration // sum of the intervals so far
+	now float64 // sum of the intervals so far
 }
 
 // newTable takes a header.
@@ -61,8 +66,8 @@ func newTable(header string, f Format, zeroAsOne bool) (*table, error) {
 		return nil, fmt.Errorf("header %q: want TIMESTAMP,ContextTokens,GeneratedTokens", header)
 	}
 	t := &table{cells: len(cells), zeroAsOne: zeroAsOne}
-	sec, ms, gapSec, gapMS, input, output := columnNames()
-	if t.at, err = column(cells, "time", "arrival_s, timestamp, interval_s, …", slices.Concat(sec, ms, gapSec, gapMS)); err != nil {
+	times, gaps, input, output := columnNames()
+	if t.at, err = column(cells, "time", "arrival_s, timestamp, interval_s, …", slices.Concat(times, gaps)); err != nil {
 		return nil, err
 	}
 	if t.input, err = column(cells, "input length", "isl, input_tokens, prompt_tokens, …", input); err != nil {
@@ -71,9 +76,11 @@ func newTable(header string, f Format, zeroAsOne bool) (*table, error) {
 	if t.output, err = column(cells, "output length", "osl, output_tokens, completion_tokens, …", output); err != nil {
 		return nil, err
 	}
-	t.unit, t.intervals = time.Second, slices.Contains(slices.Concat(gapSec, gapMS), cells[t.at])
-	if slices.Contains(slices.Concat(ms, gapMS), cells[t.at]) {
-		t.unit = time.Millisecond
+	t.intervals = slices.Contains(gaps, cells[t.at])
+	if _, end, ok := strings.Cut(cells[t.at], "_"); ok {
+		t.unit = UnitNamed(end)
+	} else if slices.Contains(cells, "request_tokens") && slices.Contains(cells, "response_tokens") {
+		t.unit = time.Second
 	}
 	return t, nil
 }
@@ -96,53 +103,44 @@ func column(cells []string, what, such string, names []string) (int, error) {
 	return 0, fmt.Errorf("the header names the %s more than once: %s (hint: leave all but one out, or name them otherwise)", what, strings.Join(found, ", "))
 }
 
-func (t *table) parse(line []byte) (Arrival, bool, error) {
+func (t *table) parse(line []byte) (row, bool, error) {
+	var r row
 	cells, err := splitCSV(string(line))
 	if err != nil {
-		return Arrival{}, false, err
+		return r, false, err
 	}
 	if len(cells) != t.cells {
-		return Arrival{}, false, fmt.Errorf("%d cells, and the header has %d (hint: a row cut short, or a comma in a cell without quotes)", len(cells), t.cells)
+		return r, false, fmt.Errorf("%d cells, and the header has %d (hint: a row cut short, or a comma in a cell without quotes)", len(cells), t.cells)
 	}
-	var a Arrival
-	if a.At, err = t.time(strings.TrimSpace(cells[t.at])); err != nil {
-		return Arrival{}, false, err
+	if err = t.time(strings.TrimSpace(cells[t.at]), &r); err != nil {
+		return r, false, err
 	}
-	if a.ISL, err = wholeTokens("input", cells[t.input]); err != nil {
-		return Arrival{}, false, err
+	if r.ISL, err = wholeTokens("input", cells[t.input]); err != nil {
+		return r, false, err
 	}
-	if a.OSL, err = wholeTokens("output", cells[t.output]); err != nil {
-		return Arrival{}, false, err
+	if r.OSL, err = wholeTokens("output", cells[t.output]); err != nil {
+		return r, false, err
 	}
-	return checked(a, t.zeroAsOne)
+	a, ok, err := checked(r.Arrival, t.zeroAsOne)
+	r.Arrival = a
+	return r, ok, err
 }
 
-func (t *table) time(cell string) (time.Duration, error) {
-	if strings.Contains(cell, ":") && !t.intervals {
-		return date(cell)
+// time reads when a row arrives.
+func (t *table) time(cell string, r *row) (err error) {
+	switch r.number, err = strconv.ParseFloat(cell, 64); {
+	case !t.intervals && err != nil:
+		r.At, err = date(cell)
+		r.dated = true
+	case t.intervals && err != nil:
+		err = fmt.Errorf("interval %q is no number", cell)
+	case t.intervals && !(r.number >= 0): // so that NaN is refused
+		err = fmt.Errorf("interval %s is out of range: want 0 or more", cell)
+	case t.intervals:
+		t.now += r.number
+		r.number = t.now
 	}
-	v, err := strconv.ParseFloat(cell, 64)
-	if err != nil {
-		return 0, fmt.Errorf("time %q is no number (hint: %s, or a date and time)", cell, unitName(t.unit))
-	}
-	d, fits := seconds(v * t.unit.Seconds())
-	if !fits {
-		return 0, fmt.Errorf("time %s is out of range: want %s from 0", cell, unitName(t.unit))
-	}
-	if !t.intervals {
-		return d, nil
-	}
-	if t.now += d; t.now < 0 {
-		return 0, errors.New("the intervals add up to more than 292 years")
-	}
-	return t.now, nil
-}
-
-func unitName(unit time.Duration) string {
-	if unit == time.Millisecond {
-		return "milliseconds"
-	}
-	return "seconds"
+	return err
 }
 
 // date is a date and time since 1970. Azure's of 2023 have no zone and seven

@@ -89,6 +89,7 @@ const (
 	oslStream
 	prefixStream
 	opStream
+	tickStream
 )
 
 func stream(seed, which uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, which)) }

@@ -14,7 +14,7 @@ const mooncakeBlock = 512
 // of a block at a prompt's end and some do not: both are read.
 type mooncake struct{ zeroAsOne bool }
 
-func (m mooncake) parse(line []byte) (Arrival, bool, error) {
+func (m mooncake) parse(line []byte) (row, bool, error) {
 	var v struct {
 		Timestamp    *float64 `json:"timestamp"`
 		InputLength  *int     `json:"input_length"`
@@ -22,22 +22,18 @@ func (m mooncake) parse(line []byte) (Arrival, bool, error) {
 		HashIDs      []uint64 `json:"hash_ids"`
 	}
 	if err := json.Unmarshal(line, &v); err != nil {
-		return Arrival{}, false, plainJSON(err)
+		return row{}, false, plainJSON(err)
 	}
 	switch {
 	case v.Timestamp == nil:
-		return Arrival{}, false, errors.New("timestamp is missing (hint: each line needs its arrival time in milliseconds)")
+		return row{}, false, errors.New("timestamp is missing (hint: each line needs its arrival time)")
 	case v.InputLength == nil:
-		return Arrival{}, false, errors.New("input_length is missing")
+		return row{}, false, errors.New("input_length is missing")
 	case v.OutputLength == nil:
-		return Arrival{}, false, errors.New("output_length is missing")
+		return row{}, false, errors.New("output_length is missing")
 	}
-	at, fits := seconds(*v.Timestamp / 1e3)
-	if !fits {
-		return Arrival{}, false, fmt.Errorf("timestamp %v is out of range: want milliseconds from 0", *v.Timestamp)
-	}
-	a := Arrival{At: at, ISL: *v.InputLength, OSL: *v.OutputLength}
-	return withBlocks(a, v.HashIDs, mooncakeBlock, m.zeroAsOne)
+	a, ok, err := withBlocks(Arrival{ISL: *v.InputLength, OSL: *v.OutputLength}, v.HashIDs, mooncakeBlock, m.zeroAsOne)
+	return row{Arrival: a, number: *v.Timestamp}, ok, err
 }
 
 // withBlocks is a with the ids of its blocks, checked.
@@ -80,52 +76,50 @@ type requestRecord struct {
 	} `json:"request"`
 }
 
-func (t requestTrace) parse(line []byte) (Arrival, bool, error) {
+func (t requestTrace) parse(line []byte) (row, bool, error) {
 	var v struct {
 		Event *requestRecord `json:"event"`
 		requestRecord
 	}
 	if err := json.Unmarshal(line, &v); err != nil {
-		return Arrival{}, false, plainJSON(err)
+		return row{}, false, plainJSON(err)
 	}
 	record := &v.requestRecord
 	if v.Event != nil {
 		record = v.Event
 	}
 	if record.Schema != requestSchema {
-		return Arrival{}, false, fmt.Errorf("schema %q is unknown: want %q", record.Schema, requestSchema)
+		return row{}, false, fmt.Errorf("schema %q is unknown: want %q", record.Schema, requestSchema)
 	}
 	if record.EventType != "request_end" {
-		return Arrival{}, false, nil
+		return row{}, false, nil
 	}
 	return record.arrival(t.zeroAsOne)
 }
 
-func (v *requestRecord) arrival(zeroAsOne bool) (Arrival, bool, error) {
+func (v *requestRecord) arrival(zeroAsOne bool) (row, bool, error) {
 	r := v.Request
 	if r == nil {
-		return Arrival{}, false, errors.New("request is missing from a request_end record")
+		return row{}, false, errors.New("request is missing from a request_end record")
 	}
 	if r.ReceivedMS == nil {
-		return Arrival{}, false, errors.New("request_received_ms is missing (hint: it is the arrival time)")
+		return row{}, false, errors.New("request_received_ms is missing (hint: it is the arrival time)")
 	}
-	at, fits := seconds(*r.ReceivedMS / 1e3)
-	if !fits {
-		return Arrival{}, false, fmt.Errorf("request_received_ms %v is out of range: want milliseconds from 0", *r.ReceivedMS)
-	}
-	a := Arrival{At: at}
+	a, block, ids := Arrival{}, 0, []uint64(nil)
 	switch {
 	case r.OutputTokens == nil:
-		return Arrival{}, false, errors.New("output_tokens is missing (hint: requests that were cut off have none: leave them out)")
+		return row{}, false, errors.New("output_tokens is missing (hint: requests that were cut off have none: leave them out)")
 	case r.Replay == nil && r.InputTokens == nil:
-		return Arrival{}, false, errors.New("input_tokens and replay are missing")
+		return row{}, false, errors.New("input_tokens and replay are missing")
 	case r.Replay == nil:
-		a.ISL, a.OSL = *r.InputTokens, *r.OutputTokens
-		return checked(a, zeroAsOne)
+		a.ISL = *r.InputTokens
+	default:
+		if err := within("trace_block_size", float64(r.Replay.BlockTokens), 1, MaxTokens); err != nil {
+			return row{}, false, err
+		}
+		a.ISL, block, ids = r.Replay.InputLength, r.Replay.BlockTokens, r.Replay.Hashes
 	}
-	a.ISL, a.OSL = r.Replay.InputLength, *r.OutputTokens
-	if err := within("trace_block_size", float64(r.Replay.BlockTokens), 1, MaxTokens); err != nil {
-		return Arrival{}, false, err
-	}
-	return withBlocks(a, r.Replay.Hashes, r.Replay.BlockTokens, zeroAsOne)
+	a.OSL = *r.OutputTokens
+	a, ok, err := withBlocks(a, ids, block, zeroAsOne)
+	return row{Arrival: a, number: *r.ReceivedMS}, ok, err
 }

@@ -60,6 +60,11 @@ type Options struct {
 	// ZeroAsOne counts a length of 0 tokens, which some traces have for
 	// requests that failed, as 1. Otherwise it is an error.
 	ZeroAsOne bool
+	// Unit is that of times which do not say theirs; 0 = found out from them.
+	Unit time.Duration
+	// SpreadTicks spreads the arrivals of a clock that ticks slowly over each tick, in
+	// their order, by Windows.Seed.
+	SpreadTicks bool
 	// Windows says how to generate arrivals from a table of rates.
 	Windows WindowOptions
 }
@@ -87,16 +92,30 @@ func names(formats []Format) string {
 
 // A File is a trace file that is being read.
 type File struct {
-	Format Format // never FormatAuto
-	lines  *lines
-	opts   Options
-	parse  parser // of its rows; nil for FormatServeGen
-	read   bool
+	Format Format        // never FormatAuto
+	Unit   time.Duration // of its times; 0: they are dates
+	Tick   time.Duration // of the clock that its times are from; 0: it is fast enough
+
+	lines    *lines
+	opts     Options
+	parse    parser // of its rows; nil for FormatServeGen
+	read     bool
+	head     []row   // rows that were read ahead
+	found    bool    // Unit, by the times alone
+	doubt    string  // of it
+	together float64 // requests of a tick, the mean
 }
 
-// parser makes an arrival of a line, At as the file has it; false where the
-// line is none.
-type parser func(line []byte) (Arrival, bool, error)
+// row is a line's arrival, before its time is known.
+type row struct {
+	Arrival
+	number float64 // its time in the file's unit
+	dated  bool    // At is its time, since 1970
+	err    error
+}
+
+// parser makes a row of a line; false where the line is none.
+type parser func(line []byte) (row, bool, error)
 
 // Open begins to read a trace, gzip or not, from a file of that name, which is
 // for messages only. The reader stays the caller's to close.
@@ -121,7 +140,10 @@ func Open(r io.Reader, name string, o Options) (*File, error) {
 			return nil, l.fail(err)
 		}
 	}
-	return f, f.begin(first)
+	if err := f.begin(first); err != nil {
+		return nil, err
+	}
+	return f, f.clock()
 }
 
 // begin makes the parser, and takes the header where there is one.
@@ -130,6 +152,7 @@ func (f *File) begin(first []byte) error {
 	case FormatMooncake:
 		f.parse = mooncake{f.opts.ZeroAsOne}.parse
 	case FormatRequestTrace:
+		f.Unit = time.Millisecond
 		f.parse = requestTrace{f.opts.ZeroAsOne}.parse
 		f.opts.SortWithin = cmp.Or(f.opts.SortWithin, RequestTraceSort)
 	case FormatAzure, FormatCSV:
@@ -137,9 +160,10 @@ func (f *File) begin(first []byte) error {
 		if err != nil {
 			return f.lines.fail(err)
 		}
-		f.parse = table.parse
+		f.parse, f.Unit = table.parse, table.unit
 		f.lines.skip()
 	default: // the rate table reads its own header
+		f.Unit = time.Second
 	}
 	return nil
 }
@@ -148,9 +172,12 @@ func (f *File) begin(first []byte) error {
 // first request, others from the trace's start as the file has it. It can be
 // ranged over once.
 func (f *File) Arrivals() Trace {
-	rows := f.sorted
-	if f.Format == FormatServeGen {
+	rows := Trace(f.sorted)
+	switch {
+	case f.Format == FormatServeGen:
 		rows = generateWindows(readWindows(f.lines), f.opts.Windows)
+	case f.opts.SpreadTicks:
+		rows = spread(rows, f.Tick, f.opts.Windows.Seed)
 	}
 	return func(yield func(Arrival, error) bool) {
 		if f.read {
@@ -162,27 +189,53 @@ func (f *File) Arrivals() Trace {
 	}
 }
 
-// rows are the file's arrivals as they are, up to the first error.
-func (f *File) rows(yield func(Arrival, error) bool) {
-	found := false
+// parsed are the file's rows up to the first error, first those that were read ahead.
+func (f *File) parsed(yield func(row) bool) {
+	for _, r := range f.head {
+		if !yield(r) {
+			return
+		}
+	}
+	if f.parse == nil { // a table of rates has no rows
+		return
+	}
 	for line, err := range f.lines.all {
-		var a Arrival
+		var r row
 		ok := false
 		if err == nil {
-			if a, ok, err = f.parse(line); err != nil {
+			if r, ok, err = f.parse(line); err != nil {
 				err = f.lines.fail(err)
 			}
 		}
+		if r.Line, r.err = f.lines.n, err; (ok || err != nil) && (!yield(r) || err != nil) {
+			return
+		}
+	}
+}
+
+// timed is a row's arrival.
+func (f *File) timed(r row) (Arrival, error) {
+	if r.err != nil || r.dated {
+		return r.Arrival, r.err
+	}
+	ns := math.Round(r.number * float64(f.Unit))
+	if !(ns >= 0 && ns < math.MaxInt64) {
+		return r.Arrival, fmt.Errorf("%s:%d: time %v is out of range: want %s from 0", f.lines.name, r.Line, r.number, unitWord(f.Unit))
+	}
+	r.At = time.Duration(ns)
+	return r.Arrival, nil
+}
+
+// rows are the file's arrivals as they are, up to the first error.
+func (f *File) rows(yield func(Arrival, error) bool) {
+	found := false
+	for r := range f.parsed {
+		a, err := f.timed(r)
 		if err != nil {
 			yield(Arrival{}, err)
 			return
 		}
-		if !ok {
-			continue
-		}
-		found = true
-		a.Line = f.lines.n
-		if !yield(a, nil) {
+		if found = true; !yield(a, nil) {
 			return
 		}
 	}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -107,4 +108,40 @@ func Thin(t Trace, keep float64, seed uint64) (Trace, error) {
 			}
 		}
 	}, nil
+}
+
+// spread moves the arrivals of each instant apart: over the tick that follows it, or up
+// to the next instant, at random, in the order that they have.
+func spread(t Trace, tick time.Duration, seed uint64) Trace {
+	return func(yield func(Arrival, error) bool) {
+		rng := stream(seed, tickStream)
+		var held []Arrival
+		release := func(over time.Duration) bool {
+			later := make([]float64, len(held))
+			for i := range later {
+				later[i] = rng.Float64()
+			}
+			slices.Sort(later)
+			for i, a := range held {
+				if a.At += time.Duration(later[i] * float64(over)); !yield(a, nil) {
+					return false
+				}
+			}
+			held = held[:0]
+			return true
+		}
+		for a, err := range t {
+			if err != nil {
+				if release(tick) {
+					yield(a, err)
+				}
+				return
+			}
+			if len(held) > 0 && a.At > held[0].At && !release(min(tick, a.At-held[0].At)) {
+				return
+			}
+			held = append(held, a)
+		}
+		release(tick)
+	}
 }

@@ -187,7 +187,7 @@ func TestRowsOfEachFormat(t *testing.T) {
 		},
 		{
 			"mooncake, ids for full blocks only, and none", `{"timestamp": 27.5, "input_length": 600, "output_length": 5, "hash_ids": [7]}` + "\n" + `{"timestamp":28,"input_length":9,"output_length":1}`,
-			trace.Options{},
+			trace.Options{Unit: ms},
 			[]trace.Arrival{{At: 27500 * time.Microsecond, ISL: 600, OSL: 5, Blocks: []uint64{7}, BlockTokens: 512, Line: 1}, {At: 28 * ms, ISL: 9, OSL: 1, Line: 2}},
 		},
 		{

@@ -23,6 +23,19 @@ func TestWholeTraces(t *testing.T) {
 		_, all := open(t, path(name), trace.Options{})
 		return must[trace.Stats](t)(trace.Summarize(trace.Of(all...), time.Second, 10*time.Second, time.Minute))
 	}
+	for name, want := range map[string]string{
+		"azure-2023-conv.csv": "date 0s", "mooncake-fast25-synthetic.jsonl": "ms 0s", "mooncake-arxiv-1000.jsonl": "ms 3.053s",
+		"dynamo-request-trace-v1.jsonl.gz": "ms 0s", "servegen-m-mid-10min.csv": "s 0s",
+	} {
+		r := must[*os.File](t)(os.Open(path(name)))
+		f := must[*trace.File](t)(trace.Open(r, name, trace.Options{}))
+		if got := f.UnitName() + " " + f.Tick.String(); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	// Azure: numpy 1.24 on the same file.
 	s := summarize("azure-2023-conv.csv")
 	for what, c := range map[string][2]float64{

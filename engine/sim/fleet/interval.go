@@ -8,6 +8,7 @@ type Interval struct {
 	From, To engine.Picoseconds
 	// Requests in the interval.
 	Arrivals, Finished, Rejected, Lost int64
+	MetTTFT, MetITL, MetBoth           int64 // of the finished ones
 	// TTFT of first tokens in it (picoseconds), ITL of steps that began in it, TPOT,
 	// E2E and OSL of requests that finished in it, ISL of those that arrived.
 	// Their minima and maxima are within SketchError.
@@ -66,6 +67,7 @@ func (f *Fleet) Interval() Interval {
 		From: from.at, To: to.at,
 		Arrivals: to.tally.offered - from.tally.offered, Finished: to.tally.finished - from.tally.finished,
 		Rejected: to.tally.rejected - from.tally.rejected, Lost: to.tally.lost - from.tally.lost,
+		MetTTFT: to.tally.metTTFT - from.tally.metTTFT, MetITL: to.tally.metITL - from.tally.metITL, MetBoth: to.tally.metBoth - from.tally.metBoth,
 		TTFT: to.ttft.Since(from.ttft), ITL: to.itl.Since(from.itl), TPOT: to.tpot.Since(from.tpot), E2E: to.e2e.Since(from.e2e),
 		ISL: to.isl.Since(from.isl), OSL: to.osl.Since(from.osl),
 	}
