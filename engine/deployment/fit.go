@@ -2,7 +2,11 @@ package deployment
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
+	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/engine/latency"
 	"plimsoll/profile"
 )
@@ -20,6 +24,25 @@ func Worth(m latency.Model) string {
 
 // CodeDataSheet is the code of the warning that times are from a GPU's data sheet.
 const CodeDataSheet = "fit_gpu"
+
+// CodeNodes is the code of the warning that an engine spans servers.
+const CodeNodes = "nodes"
+
+// NodesWarnings says of engines that span servers what is assumed of the network between
+// them. The first sentence stands by itself.
+func NodesWarnings(cs ...engine.Config) []profile.Warning {
+	var said []string
+	for _, c := range cs {
+		if s := c.Parallelism.Label() + ": " + c.Nodes.String(); c.Nodes.Count > 0 && !slices.Contains(said, s) {
+			said = append(said, s)
+		}
+	}
+	if said == nil {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf(CodeNodes, "%s ("+field.GPUsPerNode+" N for other servers). The latency model counts bytes between nodes and no delay of the network: "+
+		"DeepSeek-R1 on 2 nodes of 8 × H100-SXM was measured at 2.6 times its TPOT. Measure before you promise", strings.Join(said, "; "))}
+}
 
 // FitWarnings says where nothing was measured on the GPU, or a fit has no row so long.
 func FitWarnings(f latency.Fit, gpu string, isl, osl int) []profile.Warning {

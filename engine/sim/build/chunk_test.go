@@ -21,7 +21,7 @@ func TestChunkOfAggregatedProfile(t *testing.T) {
 		{engine.KindVLLM, 1024, 1, 1024, false}, {engine.KindVLLM, 1024, 2, 2048, false}, {engine.KindVLLM, 0, 1, 8192, true}, {engine.KindLlamaCpp, 0, 1, 2048, true},
 	} {
 		p := engine.Parallelism{TP: 2, DP: c.dp}
-		pick := store.NewPick(p)
+		pick := store.NewPick(engine.Config{Parallelism: p})
 		s := Profile{Recommendation: store.Recommendation{Mode: store.Aggregated, Aggregated: &pick}, run: store.Run{Points: []profile.Point{
 			{Phase: profile.Aggregated, Config: engine.Config{Kind: c.kind, Parallelism: engine.TP(1), Limits: engine.Limits{MaxNumBatchedTokens: 64}}},
 			{Phase: profile.Aggregated, Config: engine.Config{Kind: c.kind, Parallelism: p, Limits: engine.Limits{MaxNumBatchedTokens: c.asked}}},
