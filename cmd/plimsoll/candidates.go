@@ -157,6 +157,11 @@ func (d deployment) wouldFit(e *field.Error, base engine.Config, asked []engine.
 // template leaves out.
 func (d deployment) layoutWarnings(cs []engine.Config) []profile.Warning {
 	out := dep.NodesWarnings(cs...)
+	if m, err := d.speed(cs[0]); err == nil && d.modelled() {
+		c := cs[0]
+		c.Nodes = engine.Nodes{} // which is said
+		out = append(out, dep.ModelWarnings(m, c)...)
+	}
 	for _, part := range []struct {
 		name string
 		of   func(engine.Parallelism) int

@@ -204,7 +204,7 @@ func (plans comparedPlans) card() card {
 	if i := slices.IndexFunc(held, func(p comparedPlan) bool { return p.FromDataSheet() }); i >= 0 {
 		c.below = append(c.below, starLine(held[i].Range.Factors))
 	}
-	c.below = append(c.below, nodesLines(c.warnings)...)
+	c.below = append(c.below, modelLines(c.warnings)...)
 	c.next = fmt.Sprintf("plimsoll capacity plan --workload %s --details", hour.File)
 	return c
 }

@@ -203,7 +203,7 @@ func (o capacityOptions) modelled(s build.Model) ([]candidate, error) {
 			layout: l, engines: both, build: func(by engine.Factors, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
 			tokens: s.Config.Limits.MaxNumBatchedTokens, parallelism: s.Config.Parallelism, kv: s.Config.KV, off: engine.FactorsOf(s.Latency.TTFTError().Factor90, s.Latency.ITLError().Factor90), provenance: profile.Estimated,
 			source: "latency model, fit " + s.Latency.Fit().Name + s.Storage.Phrase(), prices: append([]string{s.GPU.Name + ": " + first.words()}, spot...),
-			warnings: slices.Concat(s.Storage.Warnings, dep.NodesWarnings(s.Config), dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.ISLP99), int(o.workload.OSLP99))),
+			warnings: slices.Concat(s.Storage.Warnings, dep.ModelWarnings(s.Latency, s.Config), dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.ISLP99), int(o.workload.OSLP99))),
 		})
 	}
 	return out, nil

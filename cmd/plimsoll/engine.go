@@ -135,7 +135,7 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 		}
 		s.Storage.Warnings = append(s.Storage.Warnings, dep.KVWarnings("--kv-blocks", s.Latency, s.Label(cfg.Role), tokens)...)
 	}
-	for _, w := range append(s.Storage.Warnings, dep.NodesWarnings(s.Config)...) {
+	for _, w := range append(s.Storage.Warnings, dep.ModelWarnings(s.Latency, s.Config)...) {
 		say(c.App.ErrWriter, "warning", "%s", w.Message)
 	}
 	if s.Storage.Note != "" && !c.Bool("quiet") {

@@ -38,7 +38,7 @@ func starNote(plans ...sizedPlan) []string {
 	var nodes []string
 	marked := 0
 	for _, p := range plans {
-		nodes = append(nodes, nodesLines(p.Warnings)...)
+		nodes = append(nodes, modelLines(p.Warnings)...)
 		if p.candidate.layout.FromDataSheet() {
 			marked++
 			off = engine.Factors{TTFT: max(off.TTFT, p.candidate.off.TTFT), ITL: max(off.ITL, p.candidate.off.ITL)}
@@ -56,17 +56,18 @@ func starNote(plans ...sizedPlan) []string {
 
 // starredBelow is the legend of a run on one GPU that warnings say so of.
 func starredBelow(ws []profile.Warning, ttft, itl profile.ModelError) []string {
-	lines := nodesLines(ws)
+	lines := modelLines(ws)
 	if fromDataSheet(ws) {
 		lines = append(lines, starLine(engine.FactorsOf(ttft.Factor90, itl.Factor90)))
 	}
 	return lines
 }
 
-// nodesLines are the layouts that span servers, and the network assumed between them.
-func nodesLines(ws []profile.Warning) (lines []string) {
+// modelLines are the layouts that span servers, with the network assumed between them, and
+// what is likely too optimistic.
+func modelLines(ws []profile.Warning) (lines []string) {
 	for _, w := range ws {
-		if said, _, _ := strings.Cut(w.Message, ". "); w.Code == dep.CodeNodes {
+		if said, _, _ := strings.Cut(w.Message, ". "); w.Code == dep.CodeNodes || w.Code == dep.CodeSlower {
 			lines = append(lines, said)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // ModelError is a latency model's error as points and files carry it.
 func ModelError(e latency.Error) profile.ModelError {
-	return profile.ModelError{Median: e.Median, P90: e.P90, Factor50: e.Factor50, Factor90: e.Factor90, N: e.N, Basis: e.Basis}
+	return profile.ModelError{Median: e.Median, P90: e.P90, Factor50: e.Factor50, Factor90: e.Factor90, Worst: e.Worst, N: e.N, Basis: e.Basis}
 }
 
 // Worth says in a line how far off a latency model's numbers may be.
@@ -25,11 +25,24 @@ func Worth(m latency.Model) string {
 // CodeDataSheet is the code of the warning that times are from a GPU's data sheet.
 const CodeDataSheet = "fit_gpu"
 
-// CodeNodes is the code of the warning that an engine spans servers.
-const CodeNodes = "nodes"
+// The codes of the warnings that an engine spans servers, and that the latency model is
+// likely too optimistic. Their first sentences stand by themselves.
+const (
+	CodeNodes  = "nodes"
+	CodeSlower = "fit_optimistic"
+)
+
+// ModelWarnings are those of an engine that a latency model stands for.
+func ModelWarnings(m latency.Model, c engine.Config) []profile.Warning {
+	out := NodesWarnings(c)
+	if s := m.Optimism(); s != "" {
+		out = append(out, profile.Warnf(CodeSlower, "%s on %s is likely too optimistic: %s. Calibrate with a few points measured on it", c.Model, c.GPU, s))
+	}
+	return out
+}
 
 // NodesWarnings says of engines that span servers what is assumed of the network between
-// them. The first sentence stands by itself.
+// them.
 func NodesWarnings(cs ...engine.Config) []profile.Warning {
 	var said []string
 	for _, c := range cs {

@@ -88,7 +88,7 @@ func (s Model) about(f *Fleet) {
 	f.TTFTError, f.ITLError = deployment.ModelError(s.Latency.TTFTError()), deployment.ModelError(s.Latency.ITLError())
 	fit := s.Latency.Fit()
 	f.Fit = &fit
-	f.Note, f.Warnings = s.Storage.Note, slices.Concat(f.Warnings, s.Storage.Warnings, deployment.NodesWarnings(s.Config))
+	f.Note, f.Warnings = s.Storage.Note, slices.Concat(f.Warnings, s.Storage.Warnings, deployment.ModelWarnings(s.Latency, s.Config))
 }
 
 // Pair has prefill engines of one layout and decode engines of another, of the same
