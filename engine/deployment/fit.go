@@ -36,7 +36,7 @@ const (
 func ModelWarnings(m latency.Model, c engine.Config) []profile.Warning {
 	out := NodesWarnings(c)
 	if s := m.Optimism(); s != "" {
-		out = append(out, profile.Warnf(CodeSlower, "%s on %s is likely too optimistic: %s. Calibrate with a few points measured on it", c.Model, c.GPU, s))
+		out = append(out, profile.Warnf(CodeSlower, "estimates of %s on %s are likely too optimistic: %s. Calibrate with a few points measured on it", c.Model, c.GPU, s))
 	}
 	return out
 }
