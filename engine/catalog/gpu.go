@@ -52,8 +52,11 @@ func (g GPU) FLOPS(d engine.DType) (float64, bool) {
 }
 
 // UsualPerNode is a server's GPUs where a row says nothing else (DGX and HGX A100, H100,
-// H200 and B200, data sheets), MostPerNode the most that is taken for one.
-const UsualPerNode, MostPerNode = 8, 1024
+// H200 and B200, data sheets).
+const UsualPerNode = 8
+
+// MostPerNode is the most that is taken for a server's.
+const MostPerNode = 1024
 
 // Nodes are those that a layout spans.
 func (g GPU) Nodes(p engine.Parallelism) engine.Nodes {
