@@ -71,6 +71,8 @@ type PoolPlan struct {
 	Engines      int         `json:"engines"` // needed
 	SpareEngines int         `json:"spare_engines"`
 	GPUs         int         `json:"gpus"` // spares included
+	// Nodes are the servers that one engine spans.
+	Nodes engine.Nodes `json:"nodes,omitzero"`
 	// Router is how requests find an engine of the pool: others may miss the SLO.
 	Router fleet.Router `json:"router"`
 	// MaxModelLen is the longest prompt and output together that an engine of the
@@ -137,7 +139,7 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 	var gpus []float64
 	for i, pool := range s.Layout.Pools {
 		pp := PoolPlan{
-			Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, FromDataSheet: pool.FromDataSheet, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Router: pool.Router, MaxModelLen: pool.Engine.Limits.MaxModelLen, Load: s.At.Pools[i],
+			Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, FromDataSheet: pool.FromDataSheet, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Nodes: pool.Nodes, Router: pool.Router, MaxModelLen: pool.Engine.Limits.MaxModelLen, Load: s.At.Pools[i],
 			USDPerGPUHour: pool.USDPerGPUHour, InstanceGPUs: pool.InstanceGPUs,
 		}
 		p.Pools = append(p.Pools, pp)

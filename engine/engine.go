@@ -101,6 +101,7 @@ type Config struct {
 	GPU           string      `json:"gpu,omitempty"` // catalog name; empty where unknown
 	Role          Role        `json:"role,omitempty"`
 	Parallelism   Parallelism `json:"parallelism"`
+	Nodes         Nodes       `json:"nodes,omitzero"`
 	Limits        Limits      `json:"limits"`
 	Weights       DType       `json:"weights,omitempty"`
 	KV            DType       `json:"kv,omitempty"`
@@ -116,13 +117,17 @@ type Config struct {
 	Chunked bool `json:"chunked,omitempty"`
 }
 
-// Label names the configuration among others of a model: its layout, "TP:2", and
-// "TP:2, chunk 512" where Chunked.
+// Label names the configuration among others of a model: its layout, "TP:2", with its
+// nodes, "TP:16 (2 nodes of 8)", and "TP:2, chunk 512" where Chunked.
 func (c Config) Label() string {
-	if !c.Chunked {
-		return c.Parallelism.Label()
+	s := c.Parallelism.Label()
+	if c.Nodes.Count > 0 {
+		s += " (" + c.Nodes.short() + ")"
 	}
-	return c.Parallelism.Label() + ", chunk " + strconv.Itoa(c.Limits.MaxNumBatchedTokens)
+	if c.Chunked {
+		s += ", chunk " + strconv.Itoa(c.Limits.MaxNumBatchedTokens)
+	}
+	return s
 }
 
 // Slug is Label in lower case without punctuation, for file names: "tp2chunk512".

@@ -55,6 +55,34 @@ func (p Parallelism) Label() string {
 	return s
 }
 
+// Nodes are the servers that one engine spans; zero: it is on one, or that is not known.
+type Nodes struct {
+	Count       int     `json:"count"`
+	GPUs        int     `json:"gpus"`          // of each
+	BytesPerSec float64 `json:"bytes_per_sec"` // between them, per GPU, one way, assumed; 0 = not known
+}
+
+// String is "2 nodes of 8, 50 GB/s per GPU assumed"; empty for zero.
+func (n Nodes) String() string {
+	switch {
+	case n.Count == 0:
+		return ""
+	case n.BytesPerSec == 0:
+		return n.short() + ", network speed unknown"
+	}
+	return fmt.Sprintf("%s, %g GB/s per GPU assumed", n.short(), n.BytesPerSec/1e9)
+}
+
+// Of is how many of an engine's GPUs one server has.
+func (n Nodes) Of(gpus int) int {
+	if n.Count > 0 {
+		return n.GPUs
+	}
+	return gpus
+}
+
+func (n Nodes) short() string { return fmt.Sprintf("%d nodes of %d", n.Count, n.GPUs) }
+
 // Slug is Label in lower case without punctuation, for file names: "tp4pp2".
 func (p Parallelism) Slug() string {
 	return strings.ToLower(strings.NewReplacer(":", "", " ", "").Replace(p.Label()))

@@ -47,8 +47,9 @@ type ModelError struct {
 	// were within: the larger of model / measured and measured / model.
 	Factor50 float64 `json:"factor50"`
 	Factor90 float64 `json:"factor90"`
-	N        int     `json:"n"`     // comparisons behind it
-	Basis    string  `json:"basis"` // in words: what was compared with what
+	Worst    float64 `json:"worst_group,omitzero"` // Median of the worst group, where groups are told apart
+	N        int     `json:"n"`                    // comparisons behind it; 0 = not known
+	Basis    string  `json:"basis"`                // in words: what was compared with what
 }
 
 // Known reports whether e says anything.
@@ -60,7 +61,13 @@ func (e ModelError) Words() string {
 	if !e.Known() {
 		return "not known"
 	}
-	parts := []string{fmt.Sprintf("median error %.2g %% on %s", 100*e.Median, engine.Count(e.N, "point"))}
+	parts := []string{fmt.Sprintf("median error %.2g %%", 100*e.Median)}
+	if e.N > 0 {
+		parts[0] += " on " + engine.Count(e.N, "point")
+	}
+	if e.Worst > 0 {
+		parts = append(parts, fmt.Sprintf("worst group %.2g %%", 100*e.Worst))
+	}
 	if e.Basis != "" {
 		parts = append(parts, e.Basis)
 	}

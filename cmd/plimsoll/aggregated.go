@@ -33,10 +33,7 @@ func aggregatedPicks(rec *store.Recommendation, res sweep.Result, so sweep.Optio
 func aggregatedPick(res sweep.Result, sla profile.SLA) *store.Pick {
 	c := res.Aggregated
 	p, rps := aggregatedAt(res)
-	out := store.NewPick(p.Config.Parallelism)
-	if p.Config.Chunked {
-		out.Label, out.MaxNumBatchedTokens = p.Config.Label(), p.Config.Limits.MaxNumBatchedTokens
-	}
+	out := store.NewPick(p.Config)
 	out.Interval, out.Why, out.ModelError = p.ThroughputInterval(), c.Why, p.ModelError
 	if rps > 0 && rps < c.Picked.RPS {
 		out.Interval = profile.Interval{Low: p.ThroughputPerGPU, High: p.ThroughputPerGPU * c.Picked.RPS / p.Rate}
@@ -155,7 +152,9 @@ func aggregatedTable(b *bytes.Buffer, out outcome) {
 func chunkLine(out outcome) string {
 	ch, d := out.res.Aggregated, out.dep
 	config := ch.Picked.Point.Config
-	own, others, rate := config.Parallelism.Label(), false, 0.0
+	plain := config
+	plain.Chunked = false
+	own, others, rate := plain.Label(), false, 0.0
 	for _, c := range ch.All {
 		if c.Point.Config.Parallelism != config.Parallelism {
 			continue

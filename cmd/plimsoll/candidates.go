@@ -29,6 +29,7 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 	fits := d.fits(o)
 	cs, unfit := dep.Candidates(base, d.gpuCount, layouts, fits)
 	for i := range cs {
+		cs[i].Nodes = d.nodes(cs[i].Parallelism)
 		if d.modelled() {
 			cs[i].Limits = latency.Limits(*d.model, *d.gpu, cs[i])
 		}
@@ -38,9 +39,9 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 	var skips []profile.Skip
 	reasons := make([]string, 0, len(refused))
 	for _, r := range refused {
-		s := profile.Skip{Label: r.Parallelism.Label(), Reason: r.Err.Error()}
+		s := profile.Skip{Label: engine.Config{Parallelism: r.Parallelism, Nodes: d.nodes(r.Parallelism)}.Label(), Reason: r.Err.Error()}
 		if d.model != nil {
-			s.Reason = strings.TrimPrefix(s.Reason, d.model.Name+" at "+s.Label+": ") // which is said anyway
+			s.Reason = strings.TrimPrefix(s.Reason, d.model.Name+" at "+r.Parallelism.Label()+": ") // which is said anyway
 		}
 		skips = append(skips, s)
 		reasons = append(reasons, s.Label+": "+s.Reason)
@@ -53,6 +54,14 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 		return nil, skips, d.wouldFit(e, base, layouts, o, fits)
 	}
 	return nil, skips, e
+}
+
+// nodes are those that a layout spans, as far as the GPU is known.
+func (d deployment) nodes(p engine.Parallelism) engine.Nodes {
+	if d.gpu == nil || d.kind == engine.KindEndpoint {
+		return engine.Nodes{}
+	}
+	return d.gpu.Nodes(p)
 }
 
 // layouts are those asked for, else those worth trying, with what was left out of
@@ -147,8 +156,15 @@ func (d deployment) wouldFit(e *field.Error, base engine.Config, asked []engine.
 	return e
 }
 
-// layoutWarnings says which parts of the candidates' layouts a template leaves out.
-func (d deployment) layoutWarnings(cs []engine.Config) (out []profile.Warning) {
+// layoutWarnings says which candidates span servers, and which parts of their layouts a
+// template leaves out.
+func (d deployment) layoutWarnings(cs []engine.Config) []profile.Warning {
+	out := dep.NodesWarnings(cs...)
+	if m, err := d.speed(cs[0]); err == nil && d.modelled() {
+		c := cs[0]
+		c.Nodes = engine.Nodes{} // which is said
+		out = append(out, dep.ModelWarnings(m, c)...)
+	}
 	for _, part := range []struct {
 		name string
 		of   func(engine.Parallelism) int

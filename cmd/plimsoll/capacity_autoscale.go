@@ -48,7 +48,7 @@ func parseEngines(p *parser, o *capacityOptions) {
 		o.strategy = capacity.Aggregated
 	}
 	o.seed = uint64(p.integer("seed", 0, 1<<53, 1)) //nolint:gosec // not negative
-	p.needs(o.fleet.Profile == "", "without --profile, which says it", "model", "gpu", "tp", "parallelism", "max-gpus-per-engine", "weights", "kv-dtype", "memory-fraction", "fit")
+	p.needs(o.fleet.Profile == "", "without --profile, which says it", "model", "gpu", "gpus-per-node", "tp", "parallelism", "max-gpus-per-engine", "weights", "kv-dtype", "memory-fraction", "fit")
 }
 
 // autoscaleOptions are what the flags ask for.

@@ -239,6 +239,9 @@ func (out sizedPlans) flags() string {
 	} else {
 		add("model", out.Inputs.Model)
 		add("gpu", strings.ToLower(strings.Join(planGPUs(out.Plans[0].Plan)[:1], "")))
+		if n := out.Inputs.PerNode; n > 0 {
+			add("gpus-per-node", itoa(n))
+		}
 		add("weights", string(out.Inputs.Weights))
 		add("kv-dtype", string(out.Inputs.KV))
 		if f := out.Inputs.MemoryFraction; f > 0 {

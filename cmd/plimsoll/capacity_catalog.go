@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -78,10 +79,10 @@ func modelRows(ms []catalog.Model) *table {
 func billions(n int64) string { return fmt.Sprintf("%.2f B", float64(n)/1e9) }
 
 func gpuRows(gs []catalog.GPU) *table {
-	t := newTable("GPU", "GiB", "GB/s", "bf16", "fp8", "fp4", "link GB/s", "between nodes", "W", "source", "notes")
+	t := newTable("GPU", "GiB", "GB/s", "bf16", "fp8", "fp4", "link GB/s", "a node", "between nodes", "W", "source", "notes")
 	for _, g := range gs {
 		t.row(g.Name, fmt.Sprintf("%.1f", float64(g.MemoryBytes)/(1<<30)), known(g.HBMBytesPerSec/1e9), known(g.BF16FLOPS/1e12), known(g.FP8FLOPS/1e12), known(g.FP4FLOPS/1e12),
-			known(g.LinkBytesPerSec/1e9), known(g.InterNodeBytesPerSec/1e9), known(float64(g.TDPWatts)), g.Source, g.Notes)
+			known(g.LinkBytesPerSec/1e9), itoa(cmp.Or(g.PerNode, catalog.UsualPerNode)), known(g.InterNodeBytesPerSec/1e9), known(float64(g.TDPWatts)), g.Source, g.Notes)
 	}
 	return t
 }

@@ -150,10 +150,14 @@ func (plans comparedPlans) show(c *cli.Context) error {
 	}
 	rows := [][]string{{
 		"file", "method", "rate", "layout", "gpu", "engines", "total_gpus_final", "hourly_cost_usd", "annual_cost_usd",
-		"cost_per_1k_queries_usd", "estimated_ttft_p99_ms", "estimated_itl_p99_ms", "provenance", "binding", "from_data_sheet",
+		"cost_per_1k_queries_usd", "estimated_ttft_p99_ms", "estimated_itl_p99_ms", "provenance", "binding", "from_data_sheet", "nodes",
 	}}
 	for _, p := range plans {
-		rows = append(rows, append(comparedRow(p, true), strconv.FormatBool(p.FromDataSheet())))
+		nodes := ""
+		for _, pool := range p.Pools { // the same network in all
+			nodes = cmp.Or(pool.Nodes.String(), nodes)
+		}
+		rows = append(rows, append(comparedRow(p, true), strconv.FormatBool(p.FromDataSheet()), nodes))
 	}
 	return showCSV(c, rows)
 }
@@ -200,6 +204,7 @@ func (plans comparedPlans) card() card {
 	if i := slices.IndexFunc(held, func(p comparedPlan) bool { return p.FromDataSheet() }); i >= 0 {
 		c.below = append(c.below, starLine(held[i].Range.Factors))
 	}
+	c.below = append(c.below, modelLines(c.warnings)...)
 	c.next = fmt.Sprintf("plimsoll capacity plan --workload %s --details", hour.File)
 	return c
 }

@@ -42,6 +42,11 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 		return showPlans(c, out) // why there is nothing to run
 	}
 	p := out.Plans[0]
+	for _, pool := range p.Pools {
+		if err := manyNodes("--emit "+o.emitAs, pool.Nodes); err != nil {
+			return err.Hint("--max-gpus-per-engine %d, and --tp no larger, plans engines of one node", pool.Nodes.GPUs)
+		}
+	}
 	e := emission{o, p, emittedKind(o.fleet)}
 	var docs []yaml.MapSlice
 	var notes []string
@@ -80,6 +85,15 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 		b.Write(body)
 	}
 	return show(c.App.Writer, b.Bytes())
+}
+
+// manyNodes refuses a manifest of an engine that spans nodes; nil where it does not.
+func manyNodes(what string, n engine.Nodes) *field.Error {
+	if n.Count == 0 {
+		return nil
+	}
+	return field.Errorf("%s: an engine takes %d nodes of %s, and no pod spans nodes: it would wait for ever", what, n.Count, engine.Count(n.GPUs, "GPU")).
+		Hint("--gpus-per-node N says how many GPUs a node has")
 }
 
 // emission is a plan that is written down for a kind of engine.

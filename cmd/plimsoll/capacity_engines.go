@@ -165,18 +165,19 @@ func (d demand) whatHolds(f build.Options, cat catalog.Catalog, m catalog.Model)
 	limits, stored := f.Limits, dep.StorageOf(f.Weights, f.KV, m)
 	limits.MaxModelLen = max(limits.MaxModelLen, int(d.longest()))
 	fit, _ := build.LoadFit(field.Fit, f.Fit) // it was loaded before
-	layouts, _ := dep.Layouts(&m, true, 2*serverGPUs, stored.Weights)
+	layouts, _ := dep.Layouts(&m, true, 2*catalog.UsualPerNode, stored.Weights)
 	var names []string
 	for _, g := range cat.GPUs() {
 		for _, p := range layouts {
-			if dep.Room(m, &g, engine.Config{Parallelism: p, Weights: stored.Weights, KV: stored.KV, Limits: limits, MemoryFraction: f.MemoryFraction, Release: fit.Release()}) == nil {
-				names = append(names, fmt.Sprintf("%d × %s (%s)", p.GPUs(), g.Name, p.Label()))
+			c := engine.Config{Parallelism: p, Nodes: g.Nodes(p), Weights: stored.Weights, KV: stored.KV, Limits: limits, MemoryFraction: f.MemoryFraction, Release: fit.Release()}
+			if dep.Room(m, &g, c) == nil {
+				names = append(names, fmt.Sprintf("%d × %s (%s)", p.GPUs(), g.Name, c.Label()))
 				break
 			}
 		}
 	}
 	if len(names) == 0 {
-		return fmt.Sprintf("no GPU of the catalog holds it on up to %d GPUs in %s: --weights fp8 or fp4 takes less", 2*serverGPUs, stored.Weights)
+		return fmt.Sprintf("no GPU of the catalog holds it on up to %d GPUs in %s: --weights fp8 or fp4 takes less", 2*catalog.UsualPerNode, stored.Weights)
 	}
 	return "these hold it: " + strings.Join(names, ", ")
 }
@@ -184,8 +185,9 @@ func (d demand) whatHolds(f build.Options, cat catalog.Catalog, m catalog.Model)
 // modelled are the layouts of one engine by the latency model.
 func (o capacityOptions) modelled(s build.Model) ([]candidate, error) {
 	both := build.Pair{Prefill: s, Decode: s}
-	first := o.money.of(s.GPU.Name, s.Config.GPUs())
-	decode, spot := o.decodePrice(s.GPU.Name, s.Config.GPUs(), first)
+	each := s.Config.Nodes.Of(s.Config.GPUs())
+	first := o.money.of(s.GPU.Name, each)
+	decode, spot := o.decodePrice(s.GPU.Name, each, first)
 	build := func(strategy capacity.Strategy, by engine.Factors, c caches) (capacity.Layout, error) {
 		s := s
 		if by != (engine.Factors{}) {
@@ -204,7 +206,7 @@ func (o capacityOptions) modelled(s build.Model) ([]candidate, error) {
 			tokens: s.Config.Limits.MaxNumBatchedTokens, parallelism: s.Config.Parallelism, kv: s.Config.KV, off: engine.FactorsOf(s.Latency.TTFTError().Factor90, s.Latency.ITLError().Factor90), provenance: profile.Estimated,
 			source: "latency model, fit " + s.Latency.Fit().Name + s.Storage.Phrase(), prices: append([]string{s.GPU.Name + ": " + first.words()}, spot...),
 			defaults: s.Defaults,
-			warnings: slices.Concat(s.Storage.Warnings, dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.ISLP99), int(o.workload.OSLP99)), dep.EngineWarnings(s.Latency, o.caches.reuse)),
+			warnings: slices.Concat(s.Storage.Warnings, dep.ModelWarnings(s.Latency, s.Config), dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.ISLP99), int(o.workload.OSLP99)), dep.EngineWarnings(s.Latency, o.caches.reuse)),
 		})
 	}
 	return out, nil
@@ -230,8 +232,8 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		}
 		_, prefill := s.Pick(engine.RolePrefill)
 		_, decode := s.Pick(engine.RoleDecode)
-		first := o.money.of(s.Recommendation.GPU, max(prefill.GPUs, decode.GPUs))
-		second, spot := o.decodePrice(s.Recommendation.GPU, decode.GPUs, first)
+		first := o.money.of(s.Recommendation.GPU, max(prefill.Nodes.Of(prefill.GPUs), decode.Nodes.Of(decode.GPUs)))
+		second, spot := o.decodePrice(s.Recommendation.GPU, decode.Nodes.Of(decode.GPUs), first)
 		ttft, itl := s.ModelErrors()
 		build := func(by engine.Factors, c caches) (capacity.Layout, error) {
 			s := s

@@ -13,6 +13,7 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/capacity/prices"
+	"plimsoll/engine/catalog"
 	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
@@ -349,16 +350,13 @@ func (m money) onePrice(gpus []string) []profile.Warning {
 	return []profile.Warning{profile.Warnf("one_price", "--cost-per-gpu-hour %s is taken for %s. Use %s=%[1]s to price one", amount(usd), listed("and", gpus), strings.ToLower(gpus[0]))}
 }
 
-// serverGPUs is how many GPUs one server has at most: a larger engine is on several.
-const serverGPUs = 8
-
-// of is what one GPU of an engine costs; not known where neither somebody nor the
+// of is what one GPU of an engine costs that has so many in a server; not known where neither somebody nor the
 // table says it.
 func (m money) of(gpu string, gpus int) offer {
 	if o, ok := m.given(gpu); ok {
 		return o
 	}
-	p, err := m.table.Cheapest(m.cloud, gpu, m.kind, min(gpus, serverGPUs))
+	p, err := m.table.Cheapest(m.cloud, gpu, m.kind, min(gpus, catalog.UsualPerNode))
 	if err != nil {
 		return offer{usd: capacity.UnknownUSD(), from: fmt.Sprintf("%v (--cost-per-gpu-hour %s=USD, or --prices FILE.csv)", err, strings.ToLower(gpu))}
 	}

@@ -89,6 +89,7 @@ func (o capacityOptions) byFormula() (formulaPlan, error) {
 		if err != nil {
 			return out, field.Errorf("--gpu: %v", err)
 		}
+		g.PerNode = cmp.Or(o.fleet.PerNode, g.PerNode)
 		out.Throughput = o.givenEngine(m, g)
 		return o.apply(out, m, o.money.of(g.Name, out.Throughput.TP))
 	}
@@ -111,7 +112,7 @@ func (o capacityOptions) givenEngine(m catalog.Model, g catalog.GPU) capacity.Th
 		layout = o.asked[0]
 	}
 	return capacity.Throughput{
-		Name: fmt.Sprintf("%s on %s, TP%d, as given", m.Name, g.Name, layout.TP), Model: m.Name, GPU: g.Name, TP: layout.GPUs(),
+		Name: fmt.Sprintf("%s on %s, as given", m.Name, engineOn(g, layout)), Model: m.Name, GPU: g.Name, TP: layout.GPUs(),
 		PrefillTPS: o.given.prefill, DecodeTPS: o.given.decode,
 		MaxBatch:        cmp.Or(o.fleet.Limits.MaxNumSeqs, max(1, int(o.given.decode*o.slo.ITLP99.Seconds()))),
 		KVBytesPerToken: int64(m.KVBytesPerToken(cmp.Or(o.fleet.KV, m.KV))), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Published,

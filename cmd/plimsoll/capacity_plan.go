@@ -45,9 +45,10 @@ func planFlags() []cli.Flag {
 	return append(stringFlags("engines", [][3]string{
 		{"model", simModel, "model, a catalog `name` or a config.json"},
 		{"gpu", simGPU, "GPUs to compare, catalog `names` with commas between"},
+		{"gpus-per-node", "", perNodeUsage},
 		{"tp", "", "tensor-parallel sizes to compare, `N,N` (default: the layouts that profile-sla tries, those that hold the longest request)"},
 		{"parallelism", "", "layouts to compare instead, `TP:4,TEP:8,DEP:8`"},
-		{"max-gpus-per-engine", itoa(mostEngineGPUs), "`N` GPUs that one engine may have: more than 8 are several nodes"},
+		{"max-gpus-per-engine", itoa(mostEngineGPUs), "`N` GPUs that one engine may have"},
 		{"weights", published, weightsUsage},
 		{"kv-dtype", "", kvUsage},
 		{"memory-fraction", "", memoryUsage},
@@ -161,6 +162,7 @@ type planInputs struct {
 	Model   string       `json:"model,omitempty"`
 	Weights engine.DType `json:"weights,omitempty"`
 	KV      engine.DType `json:"kv,omitempty"`
+	PerNode int          `json:"gpus_per_node,omitzero"` // of one server; left out: as the catalog says
 
 	MaxNumSeqs          int     `json:"max_num_seqs,omitempty"`
 	MaxNumBatchedTokens int     `json:"max_num_batched_tokens,omitempty"`
@@ -280,7 +282,7 @@ func (o capacityOptions) find() (sizedPlans, error) {
 func (o capacityOptions) newPlans(plans ...sizedPlan) sizedPlans {
 	out := sizedPlans{Plans: plans, Trace: o.trace, GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, MemoryFraction: o.fleet.MemoryFraction, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
 	if o.fleet.Profile == "" {
-		out.Inputs.Model, out.Inputs.Weights, out.Inputs.KV = o.fleet.Model, o.fleet.Weights, o.fleet.KV
+		out.Inputs.Model, out.Inputs.Weights, out.Inputs.KV, out.Inputs.PerNode = o.fleet.Model, o.fleet.Weights, o.fleet.KV, o.fleet.PerNode
 	}
 	return out
 }

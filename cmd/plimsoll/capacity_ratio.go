@@ -33,6 +33,7 @@ func capacityRatioCommand() *cli.Command {
 			{"model", "llama-3.1-70b", "model, a catalog `name` or a config.json"},
 			{"gpu", simGPU, "with --throughput model: GPU, a catalog `name`"},
 			{"tp", "", "with --throughput model: tensor-parallel size, `N` (default: of 1, 2, 4 and 8 that of the most tokens/s/GPU within --itl-p99 that holds a request)"},
+			{"gpus-per-node", "", "with --throughput model: " + perNodeUsage},
 			{"weights", published, "with --throughput model: " + weightsUsage},
 			{"kv-dtype", "", "with --throughput model: " + kvUsage},
 			{"memory-fraction", "", "with --throughput model: " + memoryUsage},
@@ -104,8 +105,8 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 	}
 	published := p.choice("throughput", "published", "model") == "published" && o.fleet.Profile == ""
 	o.slo.ITLP99 = p.millis("itl-p99")
-	p.needs(o.fleet.Profile == "", "without --profile, which says it", "throughput", "model", "gpu", "tp", "weights", "kv-dtype", "memory-fraction", "fit")
-	p.needs(!published, "with --throughput model or --profile", "gpu", "tp", "weights", "kv-dtype", "memory-fraction", "fit", "itl-p99", "osl-p99")
+	p.needs(o.fleet.Profile == "", "without --profile, which says it", "throughput", "model", "gpu", "gpus-per-node", "tp", "weights", "kv-dtype", "memory-fraction", "fit")
+	p.needs(!published, "with --throughput model or --profile", "gpu", "gpus-per-node", "tp", "weights", "kv-dtype", "memory-fraction", "fit", "itl-p99", "osl-p99")
 	p.needs(p.name("osl") != "", "with --osl", "osl-p99")
 	if p.name("osl-p99") != "" {
 		o.workload.OSLP99 = p.number("osl-p99", p.number("osl", 1, maxTokens), maxTokens)
@@ -125,6 +126,7 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 		if err != nil {
 			return capacity.Throughput{}, field.Errorf("--gpu: %v", err)
 		}
+		g.PerNode = cmp.Or(o.fleet.PerNode, g.PerNode)
 		o.workload.ISL, o.workload.OSL = s.ISL, s.OSL
 		sizes, err := o.modelThroughputs(cat, m, g)
 		if err != nil {

@@ -147,7 +147,7 @@ func (r *review) options() capacityOptions {
 	in := r.plans.Inputs
 	o := capacityOptions{
 		demand: r.demand, strategy: r.plan.Strategy, seed: in.Seed,
-		fleet:  build.Options{Profile: in.Profile, Model: in.Model, Catalog: in.Catalog, Fit: in.Fit, Weights: in.Weights, KV: in.KV, MemoryFraction: in.MemoryFraction, Limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
+		fleet:  build.Options{Profile: in.Profile, Model: in.Model, Catalog: in.Catalog, Fit: in.Fit, Weights: in.Weights, KV: in.KV, MemoryFraction: in.MemoryFraction, PerNode: in.PerNode, Limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
 		caches: caches{reuse: in.Caches.Reuse, router: in.Caches.Router, dram: build.KVTier{Bytes: in.Caches.DRAMBytes, BytesPerSecond: in.Caches.DRAMPerSecond}},
 	}
 	if c := r.plan.Chunk; c != nil && c.Kept == "" {
@@ -155,7 +155,8 @@ func (r *review) options() capacityOptions {
 	}
 	for _, pool := range r.plan.Pools {
 		o.gpus = append(o.gpus, pool.GPU)
-		if layout, err := engine.ParseParallelism(pool.Engine); err == nil { // a profile's may have another name
+		name, _, _ := strings.Cut(pool.Engine, " (")                  // its nodes
+		if layout, err := engine.ParseParallelism(name); err == nil { // a profile's may have another name
 			o.asked = append(o.asked, layout)
 		}
 	}

@@ -17,6 +17,15 @@ import (
 	"plimsoll/profile"
 )
 
+// engineOn is "H100-SXM, TP8", with the nodes where the engine spans several.
+func engineOn(g catalog.GPU, p engine.Parallelism) string {
+	s := fmt.Sprintf("%s, TP%d", g.Name, p.GPUs())
+	if n := g.Nodes(p); n.Count > 0 {
+		s += " (" + n.String() + ")"
+	}
+	return s
+}
+
 // modelThroughputs are what one engine of each size does at most by the latency
 // model: prompts that fill its steps, and the largest batch whose step is within the
 // ITL. Sizes that hold no request of the workload, or break the SLO with one, are
@@ -32,11 +41,11 @@ func (o oneEngine) modelThroughputs(cat catalog.Catalog, m catalog.Model, g cata
 	stored := dep.StorageOf(o.fleet.Weights, o.fleet.KV, m)
 	layouts := o.asked
 	if layouts == nil {
-		layouts = dep.PowersOfTwo(serverGPUs)
+		layouts = dep.PowersOfTwo(catalog.UsualPerNode)
 	}
 	for _, layout := range layouts {
 		tp := layout.GPUs()
-		on := fmt.Sprintf("%s, TP%d", g.Name, tp)
+		on := engineOn(g, layout)
 		l, err := latency.NewWith(m, g, engine.Config{Parallelism: layout, Weights: stored.Weights, KV: stored.KV, Limits: o.fleet.Limits, MemoryFraction: o.fleet.MemoryFraction, Release: fit.Release()}, fit)
 		if err == nil {
 			err = o.roomIn(float64(l.LongestSequence()), on)

@@ -20,7 +20,7 @@ func twofold() profile.ModelError {
 // what was left out of its phase.
 func TestCaptionsSayWhatTheirPictureShows(t *testing.T) {
 	pick := func(e profile.ModelError) *store.Pick {
-		p := store.NewPick(engine.TP(1))
+		p := store.NewPick(engine.Config{Parallelism: engine.TP(1)})
 		p.ModelError = e
 		return &p
 	}
@@ -91,7 +91,7 @@ func TestAggregatedPicturesShowIntervals(t *testing.T) {
 	}
 	bad := load("bad", 4, 50*ms, 10*ms)
 	bad.Invalid = "the client was the bottleneck"
-	pick := store.NewPick(engine.TP(1))
+	pick := store.NewPick(engine.Config{Parallelism: engine.TP(1)})
 	pick.ModelError = twofold()
 	rec := store.Recommendation{Mode: store.Aggregated, Aggregated: &pick}
 	run := store.Run{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	dep "plimsoll/engine/deployment"
 	"plimsoll/interpolation"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
@@ -138,7 +139,7 @@ var urgent = []string{
 	store.ProfileInfeasible, store.ProfileMissed, "interruptions", "sla_not_held", "sla_unreachable", "ttft_unreachable", "itl_unreachable", "itl_out_of_reach", "plan_unsettled", "plan_short", "held_back", "thrash", "links_busy",
 	"budget_below_least", "budget_below_peak", "breach_unmended", "replicas_late", "empty_is_zero", "no_e2e", "prefixes_ignored", "prefixes_unknown",
 	"wide_bracket", "unverified", "undecided", "other_stat", "statistic_unseen", "one_price", "spot", "model_error_sla", "near_saturation", promptsHoldUp, layoutNear, "several_namespaces", "other_models", "counted_at_end", "wide_bucket", "mean_of_counters",
-	interpolation.CodeWild, interpolation.CodeThroughputClash, interpolation.CodeITLNotRising, "fit_gpu", "fit_length", "kv_beyond_room", "kv_assumed", "weights_assumed", "chunk_assumed", "max_num_seqs_assumed", "transfer_free", store.ProfileDoubts,
+	interpolation.CodeWild, interpolation.CodeThroughputClash, interpolation.CodeITLNotRising, dep.CodeSlower, dep.CodeNodes, dep.CodeDataSheet, "fit_length", "kv_beyond_room", "kv_assumed", "weights_assumed", "chunk_assumed", "max_num_seqs_assumed", "transfer_free", store.ProfileDoubts,
 }
 
 // byUrgency is a sorted copy of warnings, the most important first.

@@ -36,7 +36,7 @@ func engineServeCommand() *cli.Command {
 			"A decode engine gets the KV of a prompt from a prefill engine at " + itoa(linkGBs) + " GB/s for each of its GPUs.\n\n" +
 			"   plimsoll engine serve --model llama-3.1-8b --gpu h100-sxm --tp 2 --port 8000",
 		Flags: append([]cli.Flag{
-			s("model", simModel, "model, a catalog `name` or a config.json"), s("gpu", simGPU, "GPU, a catalog `name`"), s("catalog", "", catalogUsage),
+			s("model", simModel, "model, a catalog `name` or a config.json"), s("gpu", simGPU, "GPU, a catalog `name`"), s("gpus-per-node", "", perNodeUsage), s("catalog", "", catalogUsage),
 			s("tp", "1", "tensor-parallel size, `N`"), s("parallelism", "", "`layout` instead of a plain size, such as TEP:8, DEP:8 or TP:4 PP:2"), s("weights", published, weightsUsage), s("kv-dtype", "", kvUsage),
 			s("host", "127.0.0.1", "`address` to listen on"), s("port", "8000", "`port` to listen on; 0 = any free one"),
 			s("role", "aggregated", "`aggregated|prefill|decode`"),
@@ -106,11 +106,12 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 		PrefixCaching: c.Bool("enable-prefix-caching"), MemoryFraction: p.share("memory-fraction"),
 	}
 	serving := p.serving()
+	of := build.Options{Catalog: c.String("catalog"), Model: c.String("model"), GPU: c.String("gpu"), Fit: strings.TrimSpace(c.String("fit")), PerNode: p.perNode()}
 	blocks, noise, seed := p.integer("kv-blocks", 1, math.MaxInt32, 0), p.fraction("noise"), p.integer("seed", 0, math.MaxInt, 0)
 	if p.err != nil {
 		return simserver.Options{}, p.err
 	}
-	s, fit, err := build.FindModel(c.String("catalog"), c.String("model"), c.String("gpu"), strings.TrimSpace(c.String("fit")))
+	s, fit, err := build.FindModel(of)
 	if err == nil {
 		s, err = s.LaidOut(cfg, fit)
 	}
@@ -134,7 +135,7 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 		}
 		s.Storage.Warnings = append(s.Storage.Warnings, dep.KVWarnings("--kv-blocks", s.Latency, s.Label(cfg.Role), tokens)...)
 	}
-	for _, w := range s.Storage.Warnings {
+	for _, w := range append(s.Storage.Warnings, dep.ModelWarnings(s.Latency, s.Config)...) {
 		say(c.App.ErrWriter, "warning", "%s", w.Message)
 	}
 	if s.Storage.Note != "" && !c.Bool("quiet") {

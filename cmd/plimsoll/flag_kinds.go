@@ -23,7 +23,7 @@ func flagKinds() map[string][]engine.Kind {
 	launched, foreign := append([]engine.Kind{sim}, processes...), append(slices.Clone(processes), endpoint)
 	started := append([]engine.Kind{estimate}, launched...)
 	return map[string][]engine.Kind{
-		"tp": started, "parallelism": started, "gpu-count": started, "max-num-batched-tokens": started,
+		"tp": started, "parallelism": started, "gpu-count": started, "gpus-per-node": started, "max-num-batched-tokens": started,
 		"memory-fraction": {estimate, sim, engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM, command}, // of a command, what the plan counts with
 		"kv-dtype":        {estimate, sim, engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM, command},
 		"noise":           modelled, "explain": modelled,

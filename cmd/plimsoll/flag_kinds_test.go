@@ -40,7 +40,7 @@ func TestFlagKinds(t *testing.T) {
 	want := map[string]string{
 		"isl": "", "osl": "", "ttft": "", "itl": "", "sla-stat": "", "stall-p99": "", "max-failures": "", "mode": "", "verify": "", "load-time": "", "trace": "", "trace-format": "", "time-unit": "", "spread-ticks": "", "dataset": "",
 		"engine": "", "model": "", "catalog": "", "weights": "", "gpu": "", "max-num-seqs": "", "kv-tokens": "", "require": "",
-		"memory-fraction": "pl", "kv-dtype": "pl", "gpu-count": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpvl", "fit": "cpl", "explain": "cpvl",
+		"memory-fraction": "pl", "kv-dtype": "pl", "gpu-count": "p", "gpus-per-node": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpvl", "fit": "cpl", "explain": "cpvl",
 		"command": "espvl", "ready-path": "espvl", "ready-timeout": "esp", "kv-tokens-pattern": "espvl",
 		"endpoint": "escvl", "endpoint-gpus": "escvl", "provenance": "es", "api-key": "es", "header": "es", "api": "e",
 		"max-in-flight": "", "request-timeout": "", "max-context-length": "", "search": "",

@@ -200,6 +200,11 @@ func (p *parser) gpuPrices() prices.Given {
 	return g
 }
 
+const perNodeUsage = "GPUs of one server, `N`; a larger engine is on several (default: the GPU's in the catalog, mostly 8)"
+
+// perNode reads how many GPUs one server has; 0 = as the catalog says.
+func (p *parser) perNode() int { return p.integer("gpus-per-node", 1, catalog.MostPerNode, 0) }
+
 // fraction reads a part of a whole that may be nothing, and not all.
 func (p *parser) fraction(name string) float64 {
 	s := p.c.String(name)

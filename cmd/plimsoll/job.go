@@ -347,7 +347,7 @@ func firstSaid(res sweep.Result, of func(profile.EngineFacts) string) string {
 
 func pickOf(c recommend.Choice, o profileOptions) *store.Pick {
 	p := c.Picked.Point
-	out := store.NewPick(p.Config.Parallelism)
+	out := store.NewPick(p.Config)
 	out.InFlight, out.KVUsage, out.ThroughputPerGPU = p.InFlight, p.KVUsage, p.ThroughputPerGPU
 	out.SustainedRPS, out.Interval, out.Margin, out.Why = c.Picked.RPS, p.ThroughputInterval(), c.Picked.Margin, c.Why
 	sla := o.sla

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
 	"plimsoll/engine/field"
 	"plimsoll/engine/redact"
 	"plimsoll/planner/connect/kubernetes"
@@ -41,6 +42,7 @@ func plannerManifestCommand() *cli.Command {
 			&cli.IntFlag{Name: "replicas", Value: 2, Usage: "planners; one leads, the others wait"},
 			&cli.IntFlag{Name: "port", Value: 9085, Usage: "of the page, metrics and probes"},
 			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` of planner serve, for one deployment; flags win"},
+			&cli.StringFlag{Name: "gpus-per-node", Usage: perNodeUsage},
 			&cli.StringFlag{Name: "profile-config-map", Usage: "ConfigMap `NAME` with the files of a profile"},
 			&cli.StringFlag{Name: "profile-pvc", Usage: "PersistentVolumeClaim with a profile's folder, `CLAIM[:FOLDER]`, mounted read-only (default folder: " + profileFolder + ", where profile-sla manifest has it)"},
 		),
@@ -97,6 +99,9 @@ func plannerManifest(c *cli.Context) error {
 	if len(missing) > 0 {
 		return field.Errorf("%s", areMissing(missing)).Hint("--image registry/plimsoll:v1; --deployment NAME, or --target ROLE=group/version/Kind/name, says what is scaled")
 	}
+	if err := onOneNode(c, serving); err != nil {
+		return err
+	}
 	claim, folder, err := profileClaim(c)
 	if err != nil {
 		return err
@@ -116,6 +121,20 @@ func plannerManifest(c *cli.Context) error {
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "%s", body)
 	return err
+}
+
+// onOneNode refuses engines that span nodes.
+func onOneNode(c, serving *cli.Context) error {
+	p := &parser{c: c}
+	g := catalog.GPU{PerNode: p.perNode()}
+	p.c = serving
+	for _, name := range []string{"prefill-engine-num-gpu", "decode-engine-num-gpu"} {
+		n := p.integer(name, 1, maxGPUs, 1)
+		if err := manyNodes(fmt.Sprintf("--%s %d", name, n), g.Nodes(engine.TP(n))); err != nil {
+			return err
+		}
+	}
+	return p.err
 }
 
 // manifestConfig are the flags that planner serve will have, with its file's, and

@@ -92,7 +92,11 @@ func errorWords(ttft, itl profile.ModelError) string {
 	if !ttft.Known() || !itl.Known() {
 		return ""
 	}
-	return fmt.Sprintf("half of all comparisons within %.2g %% (TTFT), %.2g %% (ITL), nine of ten within a factor of %.2g (TTFT), %.2g (ITL)", 100*ttft.Median, 100*itl.Median, ttft.Factor90, itl.Factor90)
+	worst := ""
+	if itl.Worst > 0 {
+		worst = fmt.Sprintf("; in the worst group %.2g %%", 100*itl.Worst)
+	}
+	return fmt.Sprintf("half of all comparisons within %.2g %% (TTFT), %.2g %% (ITL%s), nine of ten within a factor of %.2g (TTFT), %.2g (ITL)", 100*ttft.Median, 100*itl.Median, worst, ttft.Factor90, itl.Factor90)
 }
 
 // cardTable has every policy.

@@ -66,7 +66,7 @@ func (o replayOptions) planFor(f loadFacts) (capacityOptions, error) {
 		demand: demand{workload: f.peak(), slo: capacity.SLO{TTFTP99: d.SLA.TTFT, ITLP99: d.SLA.ITL}, stats: f.stats},
 		fleet:  o.fleet, strategy: capacity.Disaggregated, maxEngine: mostEngineGPUs, seed: o.seed,
 	}
-	model, _, err := build.FindModel(o.fleet.Catalog, o.fleet.Model, o.fleet.GPU, o.fleet.Fit)
+	model, _, err := build.FindModel(o.fleet)
 	if err != nil {
 		return c, err
 	}

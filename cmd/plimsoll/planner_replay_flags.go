@@ -293,7 +293,7 @@ func (o *replayOptions) surfaces(p *parser) (profileSurfaces, error) {
 	case o.engines != nil:
 		return o.planned, nil
 	case o.choose:
-		_, _, err := build.FindModel(o.fleet.Catalog, o.fleet.Model, o.fleet.GPU, o.fleet.Fit)
+		_, _, err := build.FindModel(o.fleet)
 		return profileSurfaces{provenance: profile.Estimated}, err
 	}
 	m, err := build.NewModel(o.fleet)

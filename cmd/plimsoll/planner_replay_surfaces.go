@@ -18,7 +18,7 @@ import (
 // estimatedSurfaces are the surfaces that profile-sla would measure if engines were as the
 // latency model says. Policies plan by them where there is no profile.
 func estimatedSurfaces(of build.Pair) (profileSurfaces, error) {
-	prefill, decode := store.NewPick(of.Prefill.Config.Parallelism), store.NewPick(of.Decode.Config.Parallelism)
+	prefill, decode := store.NewPick(of.Prefill.Config), store.NewPick(of.Decode.Config)
 	out := profileSurfaces{
 		provenance: profile.Estimated, workload: store.Lengths{ISL: 3000, OSL: 500}, // profile-sla's own defaults
 		rec: store.Recommendation{Provenance: profile.Estimated, Model: of.Prefill.Model.Name, GPU: of.Prefill.GPU.Name, Prefill: &prefill, Decode: &decode},

@@ -72,7 +72,7 @@ func plannerProfile(t *testing.T, change ...func(*store.Recommendation)) string 
 		}
 	}
 	pick := func(gpus int) *store.Pick {
-		p := store.NewPick(engine.TP(gpus))
+		p := store.NewPick(engine.Config{Parallelism: engine.TP(gpus)})
 		p.InFlight, p.TTFTMillis, p.ITLMillis, p.ThroughputPerGPU = 4, 100, 12, 1000
 		return &p
 	}

@@ -29,12 +29,12 @@ func (d deployment) preflight(o profileOptions) []preflight {
 	c := o.holding(d.base(o))
 	var out []preflight
 	for _, p := range layouts {
-		c.Parallelism = p
+		c.Parallelism, c.Nodes = p, d.nodes(p)
 		mem, tokens, err := latency.Preflight(*d.model, *d.gpu, c)
 		if mem == (latency.Memory{}) || p.GPUs() > d.gpuCount {
 			continue
 		}
-		out = append(out, preflight{Label: p.Label(), Memory: mem, KVTokens: tokens, Fits: err == nil})
+		out = append(out, preflight{Label: c.Label(), Memory: mem, KVTokens: tokens, Fits: err == nil})
 	}
 	return out
 }

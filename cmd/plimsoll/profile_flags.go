@@ -53,6 +53,7 @@ type profileOptions struct {
 	weights  engine.DType // "" = as the model says
 	gpu      string
 	gpuCount int
+	perNode  int                  // GPUs of one server; 0 = as the catalog says
 	layouts  []engine.Parallelism // to try, by --tp or --parallelism; nil = those of the model
 	limits   engine.Limits
 	noise    float64
@@ -127,6 +128,7 @@ func profileFlags() []cli.Flag {
 		s("weights", published, weightsUsage, eng),
 		s("gpu", "", "GPU, a catalog `name` (default: this machine's; sim: h100-sxm)", eng),
 		s("gpu-count", "", "`GPUs` to use (default: those visible; sim: 4; estimate: 8)", eng),
+		s("gpus-per-node", "", perNodeUsage, eng),
 		s("tp", "", "tensor-parallel sizes to try, a `list` such as 1,2,4 (default: as --parallelism)", eng),
 		s("parallelism", "", "layouts to try instead, a `list` such as TP:4,TEP:8,DEP:8,TP:4 PP:2 (default: powers of two up to the GPU count of TP, and of TEP and DEP for models with experts)", eng),
 		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim, estimate: the engine's default for the GPU)", eng),

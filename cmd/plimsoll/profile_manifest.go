@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
 	"plimsoll/engine/field"
 	"plimsoll/engine/kube"
 	"plimsoll/engine/kube/cluster"
@@ -148,6 +150,15 @@ func (o profileOptions) checkJob(m kube.Manifest) error {
 		}
 	}
 	if len(missing) == 0 {
+		g := catalog.GPU{}
+		if cat, err := catalog.Load(o.catalog); err == nil {
+			g, _ = cat.GPU(o.gpu) // the engine's nodes may have another
+		}
+		g.PerNode = cmp.Or(o.perNode, g.PerNode)
+		n := g.Nodes(engine.TP(m.GPUs))
+		if err := manyNodes(fmt.Sprintf("--gpu-count %d", m.GPUs), n); err != nil {
+			return err.Hint("--gpu-count %d profiles the layouts of one node", n.GPUs)
+		}
 		return nil
 	}
 	e := field.Errorf("%s", areMissing(missing))

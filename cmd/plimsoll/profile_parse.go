@@ -87,7 +87,7 @@ func (p *parser) engine(o *profileOptions) {
 	c := p.c
 	o.engine = p.choice("engine", engineKinds()...)
 	o.model, o.catalog, o.weights = c.String("model"), c.String("catalog"), p.weights()
-	o.gpu, o.gpuCount, o.layouts = c.String("gpu"), p.integer("gpu-count", 1, maxGPUs, 0), p.layouts()
+	o.gpu, o.gpuCount, o.perNode, o.layouts = c.String("gpu"), p.integer("gpu-count", 1, maxGPUs, 0), p.perNode(), p.layouts()
 	o.limits = engine.Limits{
 		MaxNumSeqs:          p.integer("max-num-seqs", 1, 1_000_000, 0),
 		MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),

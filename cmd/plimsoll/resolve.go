@@ -328,6 +328,7 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 	if err != nil {
 		return field.Errorf("--gpu: %v", err).Hint("--catalog FILE adds GPUs")
 	}
+	g.PerNode = cmp.Or(o.perNode, max(cmp.Or(g.PerNode, catalog.UsualPerNode), len(found.Devices)))
 	d.gpu, d.gpuName, d.weights = &g, g.Name, d.weights.On(g)
 	return nil
 }

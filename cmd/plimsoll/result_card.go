@@ -229,7 +229,8 @@ func (o outcome) costWords(fleet cardFleet) string {
 	if err != nil || o.rec.GPU == "" {
 		return ""
 	}
-	largest := max(fleet.prefill.Point.Config.GPUs(), fleet.decode.Point.Config.GPUs())
+	p, d := fleet.prefill.Point.Config, fleet.decode.Point.Config
+	largest := max(p.Nodes.Of(p.GPUs()), d.Nodes.Of(d.GPUs()))
 	offer := money{table: table, kind: prices.OnDemand}.of(o.rec.GPU, largest)
 	if !offer.usd.Known() {
 		return fmt.Sprintf("no price of %s is known: capacity plan --cost-per-gpu-hour takes yours", o.rec.GPU)

@@ -75,9 +75,9 @@ func suggestedLines(rec store.Recommendation) []string {
 	}
 	p, d, th := rec.Prefill, rec.Decode, rec.Thresholds
 	lines := []string{
-		fmt.Sprintf("Suggested prefill %s (TTFT %.2f ms, throughput %.2f tokens/s/GPU)", p.Label, p.TTFTMillis, p.ThroughputPerGPU),
+		fmt.Sprintf("Suggested prefill %s (TTFT %.2f ms, throughput %.2f tokens/s/GPU)", p.Parallelism().Label(), p.TTFTMillis, p.ThroughputPerGPU),
 		fmt.Sprintf("Suggested planner upper/lower bound for prefill queue size: %.2f/%.2f", th.PrefillQueueSize.Upper, th.PrefillQueueSize.Lower),
-		fmt.Sprintf("Suggested decode %s (ITL %.2f ms, throughput %.2f tokens/s/GPU)", d.Label, d.ITLMillis, d.ThroughputPerGPU),
+		fmt.Sprintf("Suggested decode %s (ITL %.2f ms, throughput %.2f tokens/s/GPU)", d.Parallelism().Label(), d.ITLMillis, d.ThroughputPerGPU),
 	}
 	if kv := th.DecodeKVUtilization; kv.Upper > 0 { // where the capacity is known
 		lines = append(lines, fmt.Sprintf("Suggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f", kv.Upper, kv.Lower))

@@ -142,7 +142,7 @@ func TestVerdictOfTheSustained(t *testing.T) {
 	less.Ended = "ended by a limit"
 	ch := recommend.Choice{Phase: profile.Decode, Picked: pick, Feasible: true, Why: "because", Rank: recommend.BySustained}
 	out := outcome{opts: profileOptions{sla: profile.SLA{TTFT: time.Second, ITL: time.Second, Stat: profile.Mean}}}
-	decode := store.NewPick(engine.TP(1))
+	decode := store.NewPick(engine.Config{Parallelism: engine.TP(1)})
 	out.rec.Decode = &decode
 	for load, want := range map[*store.UnderLoad]string{
 		nil: "picked: because",
@@ -165,7 +165,7 @@ func TestVerdictOfTheSustained(t *testing.T) {
 
 // A rate that no load was at is computed.
 func TestTrustInRates(t *testing.T) {
-	pick := store.NewPick(engine.TP(1))
+	pick := store.NewPick(engine.Config{Parallelism: engine.TP(1)})
 	out := outcome{rec: store.Recommendation{Mode: store.Disaggregated, Provenance: profile.Measured, Prefill: &pick, Decode: &pick}}
 	for _, v := range []*store.Verified{nil, {Prefill: &store.Attained{}}} {
 		out.rec.Verified = v
@@ -189,7 +189,7 @@ func TestModelErrorIsDrawnAtThePick(t *testing.T) {
 			Throughput95: profile.Interval{Low: float64(n) - 0.1, High: float64(n) + 0.1},
 		}
 	}
-	pick := store.NewPick(engine.TP(1))
+	pick := store.NewPick(engine.Config{Parallelism: engine.TP(1)})
 	pick.InFlight, pick.ThroughputPerGPU = 2, 2
 	for _, e := range []profile.ModelError{{}, {Factor90: 1.8}} {
 		cs := plotCandidates(store.Run{Points: []profile.Point{at(1, e), at(2, e)}}, store.Recommendation{Decode: &pick}, profile.Decode)

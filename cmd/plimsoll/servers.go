@@ -156,6 +156,9 @@ func (s simulator) Spec(cfg engine.Config, at engine.Launch) (engine.Spec, error
 	if o.fit != "" {
 		argv = append(argv, "--fit", o.fit)
 	}
+	if o.perNode > 0 {
+		argv = append(argv, "--gpus-per-node", itoa(o.perNode))
+	}
 	if o.catalog != "" {
 		argv = append(argv, "--catalog", o.catalog)
 	}

@@ -29,6 +29,7 @@ func fleetFlags() []cli.Flag {
 	return []cli.Flag{
 		f("profile", "", "step times from the profile in `DIR` instead of the latency model"),
 		f("model", simModel, "model, a catalog `name` or a config.json"), f("gpu", simGPU, "GPU, a catalog `name`"),
+		f("gpus-per-node", "", perNodeUsage),
 		f("catalog", "", catalogUsage),
 		f("tp", "1", "tensor-parallel size of each engine, `N`"), f("weights", published, weightsUsage),
 		f("kv-dtype", "", kvUsage),
@@ -75,7 +76,7 @@ func readFleet(p *parser) build.Options {
 // engines reads what engines are made from, and their limits.
 func (p *parser) engines() build.Options {
 	return build.Options{
-		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"), Weights: p.weights(), KV: p.kvDType(), MemoryFraction: p.share("memory-fraction"),
+		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"), Weights: p.weights(), KV: p.kvDType(), MemoryFraction: p.share("memory-fraction"), PerNode: p.perNode(),
 		Limits: engine.Limits{
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),
@@ -103,7 +104,7 @@ func checkFleet(p *parser, f *build.Options) {
 	case (f.DRAM.Bytes > 0 || f.NVMe.Bytes > 0) && !f.Caching:
 		p.fail(field.Errorf("--kv-dram and --kv-nvme need a prefix cache").Hint("add --enable-prefix-caching"))
 	}
-	p.needs(f.Profile == "", "without --profile, which says it", "model", "gpu", "tp", "weights", "kv-dtype", "memory-fraction", "fit")
+	p.needs(f.Profile == "", "without --profile, which says it", "model", "gpu", "gpus-per-node", "tp", "weights", "kv-dtype", "memory-fraction", "fit")
 	p.needs(f.Prefill > 0, "with --prefill-replicas and --decode-replicas", "transfer-bandwidth")
 	p.needs(f.DRAM.Bytes > 0, "with --kv-dram", "kv-dram-bandwidth")
 	p.needs(f.NVMe.Bytes > 0, "with --kv-nvme", "kv-nvme-bandwidth")

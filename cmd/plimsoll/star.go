@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"plimsoll/engine"
 	dep "plimsoll/engine/deployment"
@@ -34,8 +35,10 @@ func starLine(off engine.Factors) string {
 // starNote is the legend of plans that have the mark, and why they come last.
 func starNote(plans ...sizedPlan) []string {
 	var off engine.Factors
+	var nodes []string
 	marked := 0
 	for _, p := range plans {
+		nodes = append(nodes, modelLines(p.Warnings)...)
 		if p.candidate.layout.FromDataSheet() {
 			marked++
 			off = engine.Factors{TTFT: max(off.TTFT, p.candidate.off.TTFT), ITL: max(off.ITL, p.candidate.off.ITL)}
@@ -43,19 +46,32 @@ func starNote(plans ...sizedPlan) []string {
 	}
 	switch marked {
 	case 0:
-		return nil
 	case len(plans):
-		return []string{starLine(off)}
+		nodes = append(nodes, starLine(off))
+	default:
+		nodes = append(nodes, starLine(off)+"; ranked behind measured GPUs that hold the SLO")
 	}
-	return []string{starLine(off) + "; ranked behind measured GPUs that hold the SLO"}
+	return slices.Compact(nodes)
 }
 
 // starredBelow is the legend of a run on one GPU that warnings say so of.
 func starredBelow(ws []profile.Warning, ttft, itl profile.ModelError) []string {
-	if !fromDataSheet(ws) {
-		return nil
+	lines := modelLines(ws)
+	if fromDataSheet(ws) {
+		lines = append(lines, starLine(engine.FactorsOf(ttft.Factor90, itl.Factor90)))
 	}
-	return []string{starLine(engine.FactorsOf(ttft.Factor90, itl.Factor90))}
+	return lines
+}
+
+// modelLines are the layouts that span servers, with the network assumed between them, and
+// what is likely too optimistic.
+func modelLines(ws []profile.Warning) (lines []string) {
+	for _, w := range ws {
+		if said, _, _ := strings.Cut(w.Message, ". "); w.Code == dep.CodeNodes || w.Code == dep.CodeSlower {
+			lines = append(lines, said)
+		}
+	}
+	return lines
 }
 
 // fromDataSheet reports whether warnings say so of the GPU that they are about.

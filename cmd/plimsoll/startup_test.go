@@ -104,7 +104,7 @@ func TestReplayBeginsWithTheProfilesStartUp(t *testing.T) {
 func TestStartUpInTheRecommendation(t *testing.T) {
 	t.Parallel()
 	of := func(n int) engine.Config { return engine.Config{Parallelism: engine.TP(n)} }
-	one, two := store.NewPick(engine.TP(1)), store.NewPick(engine.TP(2))
+	one, two := store.NewPick(engine.Config{Parallelism: engine.TP(1)}), store.NewPick(engine.Config{Parallelism: engine.TP(2)})
 	rec := store.Recommendation{Prefill: &one, Decode: &two, Rejected: []store.Rejected{{Label: "TP:2"}, {Label: "TP:4"}, {Label: "TP:8"}}}
 	startUps(&rec, map[string]profile.EngineFacts{
 		"prefill/tp1": {StartUpSeconds: 40}, "tp2": {StartUpSeconds: 50}, "decode/tp2": {StartUpSeconds: 60},

@@ -119,6 +119,7 @@ func gpuColumns() []column[GPU] {
 		floatColumn("fp4_tflops", false, tera, func(g *GPU) *float64 { return &g.FP4FLOPS }),
 		floatColumn("link_gb_per_s", true, giga, func(g *GPU) *float64 { return &g.LinkBytesPerSec }),
 		floatColumn("inter_node_gb_per_s", false, giga, func(g *GPU) *float64 { return &g.InterNodeBytesPerSec }),
+		intColumn("gpus_per_node", false, func(g *GPU) *int { return &g.PerNode }),
 		intColumn("tdp_w", false, func(g *GPU) *int { return &g.TDPWatts }),
 		stringColumn("device_names", false, func(g *GPU) *string { return &g.DeviceNames }),
 		stringColumn("source", true, func(g *GPU) *string { return &g.Source }),

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -21,6 +22,7 @@ type GPU struct {
 	FP4FLOPS             float64 `json:"fp4_flops"`
 	LinkBytesPerSec      float64 `json:"link_bytes_per_sec"`       // to the other GPUs of the node, one way
 	InterNodeBytesPerSec float64 `json:"inter_node_bytes_per_sec"` // to another node, one way, assumed
+	PerNode              int     `json:"gpus_per_node,omitzero"`   // of one server; 0 = UsualPerNode
 	TDPWatts             int     `json:"tdp_watts"`
 	DeviceNames          string  `json:"device_names"` // under which drivers report it, separated by ";"
 	Source               string  `json:"source"`
@@ -40,6 +42,32 @@ func (g GPU) FLOPS(d engine.DType) (float64, bool) {
 	return g.BF16FLOPS, d == engine.BF16 || d == ""
 }
 
+// UsualPerNode is a server's GPUs where a row says nothing else (DGX and HGX A100, H100,
+// H200 and B200, data sheets).
+const UsualPerNode = 8
+
+// MostPerNode is the most that is taken for a server's.
+const MostPerNode = 1024
+
+// Nodes are those that a layout spans.
+func (g GPU) Nodes(p engine.Parallelism) engine.Nodes {
+	each := cmp.Or(g.PerNode, UsualPerNode)
+	if n := p.GPUs(); n > each {
+		return engine.Nodes{Count: (n + each - 1) / each, GPUs: each, BytesPerSec: g.InterNodeBytesPerSec}
+	}
+	return engine.Nodes{}
+}
+
+// Linked is how many GPUs exchange bytes at LinkBytesPerSec: those of a node, and in a
+// rack that links its nodes as fast as the GPUs of one, as many as were measured.
+func (g GPU) Linked() int {
+	each := cmp.Or(g.PerNode, UsualPerNode)
+	if g.InterNodeBytesPerSec >= g.LinkBytesPerSec {
+		return max(each, UsualPerNode)
+	}
+	return each
+}
+
 // check refuses what no GPU is; bounds some ten times around those of 2026.
 func (g GPU) check() error {
 	var errs []error
@@ -55,6 +83,7 @@ func (g GPU) check() error {
 	bounded("fp4_tflops", g.FP4FLOPS/tera, 0, 400_000)
 	bounded("link_gb_per_s", g.LinkBytesPerSec/giga, 1, 20_000)
 	bounded("inter_node_gb_per_s", g.InterNodeBytesPerSec/giga, 0, 20_000)
+	bounded("gpus_per_node", float64(g.PerNode), 0, MostPerNode)
 	bounded("tdp_w", float64(g.TDPWatts), 0, 20_000)
 	if g.Name == "" {
 		errs = append(errs, errors.New("the GPU has no name"))

@@ -2,17 +2,19 @@ package deployment
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
 	"plimsoll/engine/latency"
 	"plimsoll/profile"
 )
 
 // ModelError is a latency model's error as points and files carry it.
 func ModelError(e latency.Error) profile.ModelError {
-	return profile.ModelError{Median: e.Median, P90: e.P90, Factor50: e.Factor50, Factor90: e.Factor90, N: e.N, Basis: e.Basis}
+	return profile.ModelError{Median: e.Median, P90: e.P90, Factor50: e.Factor50, Factor90: e.Factor90, Worst: e.Worst, N: e.N, Basis: e.Basis}
 }
 
 // Worth says in a line how far off a latency model's numbers may be.
@@ -64,6 +66,38 @@ func EngineWarnings(l latency.Model, caching bool) (out []profile.Warning) {
 
 // CodeDataSheet is the code of the warning that times are from a GPU's data sheet.
 const CodeDataSheet = "fit_gpu"
+
+// The codes of the warnings that an engine spans servers, and that the latency model is
+// likely too optimistic. Their first sentences stand by themselves.
+const (
+	CodeNodes  = "nodes"
+	CodeSlower = "fit_optimistic"
+)
+
+// ModelWarnings are those of an engine that a latency model stands for.
+func ModelWarnings(m latency.Model, c engine.Config) []profile.Warning {
+	out := NodesWarnings(c)
+	if s := m.Optimism(); s != "" {
+		out = append(out, profile.Warnf(CodeSlower, "estimates of %s on %s are likely too optimistic: %s. Calibrate with a few points measured on it", c.Model, c.GPU, s))
+	}
+	return out
+}
+
+// NodesWarnings says of engines that span servers what is assumed of the network between
+// them.
+func NodesWarnings(cs ...engine.Config) []profile.Warning {
+	var said []string
+	for _, c := range cs {
+		if s := c.Parallelism.Label() + ": " + c.Nodes.String(); c.Nodes.Count > 0 && !slices.Contains(said, s) {
+			said = append(said, s)
+		}
+	}
+	if said == nil {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf(CodeNodes, "%s ("+field.GPUsPerNode+" N for other servers). The latency model counts bytes between nodes and no delay of the network: "+
+		"DeepSeek-R1 on 2 nodes of 8 × H100-SXM was measured at 2.6 times its TPOT. Measure before you promise", strings.Join(said, "; "))}
+}
 
 // FitWarnings says where nothing was measured on the GPU, or a fit has no row so long.
 func FitWarnings(f latency.Fit, gpu string, isl, osl int) []profile.Warning {

@@ -14,6 +14,7 @@ const (
 	Fit                 = prefix + "fit"
 	Force               = prefix + "force"
 	GPU                 = prefix + "gpu"
+	GPUsPerNode         = prefix + "gpus-per-node"
 	ISL                 = prefix + "isl"
 	ISLP99              = prefix + "isl-p99"
 	ITLP99              = prefix + "itl-p99"

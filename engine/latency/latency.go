@@ -100,8 +100,8 @@ func layOutWith(m catalog.Model, g catalog.GPU, config engine.Config, k operator
 		return about{}, fmt.Errorf("memory fraction %g: want above 0, at most 1, or 0 for the engine's own", f)
 	}
 	config.Parallelism = config.Parallelism.Normal()
-	if p := config.Parallelism; max(p.TP, p.EP) > serverGPUs && g.InterNodeBytesPerSec <= 0 {
-		return about{}, fmt.Errorf("%s spans servers of %d GPUs, but the network speed between servers of %s is unknown", p.Label(), serverGPUs, g.Name)
+	if p := config.Parallelism; max(p.TP, p.EP) > g.Linked() && g.InterNodeBytesPerSec <= 0 {
+		return about{}, fmt.Errorf("%s spans servers of %d GPUs, but the network speed between servers of %s is unknown", p.Label(), g.Linked(), g.Name)
 	}
 	a := about{model: m, gpu: g, config: config, limits: Limits(m, g, config)}
 	a.work, a.layout = workOf(m, g, config, k)

@@ -221,6 +221,9 @@ func TestTPOverServersPaysTheNetwork(t *testing.T) {
 	if err := Check(far.about.model, lonely, far.about.config); err == nil || !strings.Contains(err.Error(), "spans servers of 8 GPUs") {
 		t.Errorf("without a network: %v", err)
 	}
+	if lonely.PerNode = 16; Check(far.about.model, lonely, far.about.config) != nil {
+		t.Error("a server of 16 needs a network")
+	}
 }
 
 // One prompt, or one sequence, is on one replica: others do not make it faster;

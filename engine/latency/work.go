@@ -289,19 +289,16 @@ func (l *layout) collectives() func(tokens float64) float64 {
 	}
 }
 
-// serverGPUs is how many GPUs one server links by NVLink or its like (DGX and HGX
-// A100, H100, H200, B200 data sheets): beyond, bytes go over the network.
-const serverGPUs = 8
-
 // over is the time of a collective over n GPUs. Over servers, each exchanges within
-// itself, and the eighths that its GPUs then hold go over the network at the same time
+// itself, and the parts that its GPUs then hold go over the network at the same time
 // (NCCL's hierarchy; no measured row spans servers).
 func (l *layout) over(within func(bytes, n float64) float64, bytes float64, n int) float64 {
-	if n <= serverGPUs {
+	linked := float64(l.kernels.Linked())
+	if float64(n) <= linked {
 		return within(bytes, float64(n))
 	}
-	servers := math.Ceil(float64(n) / serverGPUs)
-	return within(bytes, serverGPUs) + 2*(servers-1)/servers/serverGPUs*bytes/(l.kernels.InterNode()/1e6)
+	servers := math.Ceil(float64(n) / linked)
+	return within(bytes, linked) + 2*(servers-1)/servers/linked*bytes/(l.kernels.InterNode()/1e6)
 }
 
 // decoding is the attention of all layers in decode, by sequences of a replica and

@@ -46,6 +46,9 @@ func (k Kernels) Like() string { return k.near[0].Name }
 // InterNode is the network's speed between servers, bytes/s.
 func (k Kernels) InterNode() float64 { return k.gpu.InterNodeBytesPerSec }
 
+// Linked is how many GPUs exchange bytes without it.
+func (k Kernels) Linked() int { return k.gpu.Linked() }
+
 // peak is the dense peak for that type, FLOP/s.
 func peak(g catalog.GPU, d DType) float64 {
 	switch {

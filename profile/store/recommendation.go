@@ -99,6 +99,8 @@ type Pick struct {
 	DP    int    `json:"dp"`
 	EP    int    `json:"ep"`
 	GPUs  int    `json:"gpus"` // of one engine, over all its ranks
+	// Nodes are the servers that it spans.
+	Nodes engine.Nodes `json:"nodes,omitzero"`
 	// MaxNumBatchedTokens is the tokens of one step that the engine was told, where
 	// several were tried; 0 = its own, or as it was asked for.
 	MaxNumBatchedTokens int `json:"max_num_batched_tokens,omitempty"`
@@ -155,10 +157,14 @@ func (r Recommendation) PhasePick(phase profile.Phase) *Pick {
 	return nil
 }
 
-// NewPick fills in what the layout decides.
-func NewPick(p engine.Parallelism) Pick {
-	p = p.Normal()
-	return Pick{Label: p.Label(), TP: p.TP, PP: p.PP, DP: p.DP, EP: p.EP, GPUs: p.GPUs()}
+// NewPick fills in what the configuration decides.
+func NewPick(c engine.Config) Pick {
+	p := c.Parallelism.Normal()
+	out := Pick{Label: c.Label(), TP: p.TP, PP: p.PP, DP: p.DP, EP: p.EP, GPUs: p.GPUs(), Nodes: c.Nodes}
+	if c.Chunked {
+		out.MaxNumBatchedTokens = c.Limits.MaxNumBatchedTokens
+	}
+	return out
 }
 
 // Parallelism is the pick's layout.
@@ -425,7 +431,7 @@ func (r Recommendation) Validate() error {
 func (p Pick) validate() error {
 	var errs complaints
 	errs.unless(p.TP >= 1 && p.PP >= 1 && p.DP >= 1 && p.EP >= 1, "tp, pp, dp, ep are %d, %d, %d, %d, want at least 1", p.TP, p.PP, p.DP, p.EP)
-	c := engine.Config{Parallelism: p.Parallelism(), Limits: engine.Limits{MaxNumBatchedTokens: p.MaxNumBatchedTokens}, Chunked: p.MaxNumBatchedTokens > 0}
+	c := engine.Config{Parallelism: p.Parallelism(), Nodes: p.Nodes, Limits: engine.Limits{MaxNumBatchedTokens: p.MaxNumBatchedTokens}, Chunked: p.MaxNumBatchedTokens > 0}
 	errs.unless(p.Label == c.Label(), "label is %.40q where the layout is %q", p.Label, c.Label())
 	errs.unless(p.GPUs == p.Parallelism().GPUs(), "gpus is %d where the layout holds %d", p.GPUs, p.Parallelism().GPUs())
 	for _, f := range []struct {

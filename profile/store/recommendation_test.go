@@ -18,7 +18,7 @@ import (
 )
 
 func recommendation() Recommendation {
-	p, d := NewPick(engine.TP(4)), NewPick(engine.Parallelism{TP: 2, PP: 2})
+	p, d := NewPick(engine.Config{Parallelism: engine.TP(4)}), NewPick(engine.Config{Parallelism: engine.Parallelism{TP: 2, PP: 2}})
 	p.TTFTMillis, p.ThroughputPerGPU, p.Margin, p.SustainedRPS, p.Why = 48.37, 15505.23, 0.0326, 1.5, "the best throughput per GPU with TTFT <= 50 ms"
 	d.ITLMillis, d.ThroughputPerGPU, d.InFlight, d.KVUsage = 4.83, 51.22, 1, 0.01
 	d.Interval = profile.Interval{Low: 50, High: 52}

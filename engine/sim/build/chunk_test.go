@@ -30,7 +30,7 @@ func TestChunkOfAggregatedProfile(t *testing.T) {
 		{engine.KindSGLang, "0.5.5", 180, 0, 2, 16384, true},
 	} {
 		p := engine.Parallelism{TP: 2, DP: c.dp}
-		pick := store.NewPick(p)
+		pick := store.NewPick(engine.Config{Parallelism: p})
 		s := Profile{gpu: catalog.GPU{MemoryBytes: c.memory << 30}, Recommendation: store.Recommendation{Engine: store.EngineName{Version: c.version}, Mode: store.Aggregated, Aggregated: &pick}, run: store.Run{Points: []profile.Point{
 			{Phase: profile.Aggregated, Config: engine.Config{Kind: c.kind, Parallelism: engine.TP(1), Limits: engine.Limits{MaxNumBatchedTokens: 64}}},
 			{Phase: profile.Aggregated, Config: engine.Config{Kind: c.kind, Parallelism: p, Limits: engine.Limits{MaxNumBatchedTokens: c.asked}}},

@@ -3,6 +3,7 @@ package build
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
@@ -25,7 +26,7 @@ type Model struct {
 
 // NewModel finds the model and lays its engine out.
 func NewModel(f Options) (Model, error) {
-	s, fit, err := FindModel(f.Catalog, f.Model, f.GPU, f.Fit)
+	s, fit, err := FindModel(f)
 	if err != nil {
 		return s, err
 	}
@@ -36,20 +37,21 @@ func NewModel(f Options) (Model, error) {
 }
 
 // FindModel looks up model, GPU and fit by name or file.
-func FindModel(file, model, gpu, fit string) (Model, latency.Fit, error) {
+func FindModel(f Options) (Model, latency.Fit, error) {
 	s := Model{}
-	cat, err := catalog.Load(file)
+	cat, err := catalog.Load(f.Catalog)
 	if err != nil {
 		return s, latency.Fit{}, err
 	}
-	if s.Model, err = cat.ModelOrFile(model); err != nil {
+	if s.Model, err = cat.ModelOrFile(f.Model); err != nil {
 		return s, latency.Fit{}, field.Errorf(field.Model+": %w", err)
 	}
-	if s.GPU, err = cat.GPU(gpu); err != nil {
+	if s.GPU, err = cat.GPU(f.GPU); err != nil {
 		return s, latency.Fit{}, field.Errorf(field.GPU+": %v", err)
 	}
-	f, err := LoadFit(field.Fit, fit)
-	return s, f, err
+	s.GPU.PerNode = cmp.Or(f.PerNode, s.GPU.PerNode)
+	fit, err := LoadFit(field.Fit, f.Fit)
+	return s, fit, err
 }
 
 // LaidOut is s as c lays it out, whose weights may be left to the model, and what else is
@@ -57,6 +59,7 @@ func FindModel(file, model, gpu, fit string) (Model, latency.Fit, error) {
 func (s Model) LaidOut(c engine.Config, fit latency.Fit) (Model, error) {
 	s.Storage = deployment.StorageOf(c.Weights, c.KV, s.Model).On(s.GPU)
 	c.Model, c.GPU, c.Weights, c.KV, c.Release = s.Model.Name, s.GPU.Name, s.Storage.Weights, s.Storage.KV, fit.Release()
+	c.Nodes = s.GPU.Nodes(c.Parallelism)
 	s.Config = c
 	var err error
 	if s.Latency, err = latency.NewWith(s.Model, s.GPU, c, fit); err != nil {
@@ -68,7 +71,7 @@ func (s Model) LaidOut(c engine.Config, fit latency.Fit) (Model, error) {
 
 // Pool implements Source.
 func (s Model) Pool(role engine.Role) (fleet.Pool, error) {
-	p := fleet.Pool{Engine: Engine(s.Latency, role), Timer: s.Latency, GPUs: s.Config.GPUs()}
+	p := fleet.Pool{Engine: Engine(s.Latency, role), Timer: s.Latency, GPUs: s.Config.GPUs(), Nodes: s.Config.Nodes}
 	if role != engine.RoleDecode { // its requests have paid it before prefill
 		p.Overhead, p.PerToken = s.Latency.Overhead(), s.Latency.PerToken()
 	}
@@ -76,7 +79,7 @@ func (s Model) Pool(role engine.Role) (fleet.Pool, error) {
 }
 
 // Label implements Source.
-func (s Model) Label(engine.Role) string { return s.Config.Parallelism.Label() }
+func (s Model) Label(engine.Role) string { return s.Config.Label() }
 
 // KVBytes implements Source.
 func (s Model) KVBytes() engine.KVBytes { return s.Model.KVBytes(s.Config.KV) }
@@ -90,7 +93,7 @@ func (s Model) about(f *Fleet) {
 	f.TTFTError, f.ITLError = deployment.ModelError(s.Latency.TTFTError()), deployment.ModelError(s.Latency.ITLError())
 	fit := s.Latency.Fit()
 	f.Fit = &fit
-	f.Note, f.Warnings = s.Storage.Note, append(f.Warnings, s.Storage.Warnings...)
+	f.Note, f.Warnings = s.Storage.Note, slices.Concat(f.Warnings, s.Storage.Warnings, deployment.ModelWarnings(s.Latency, s.Config))
 }
 
 // Pair has prefill engines of one layout and decode engines of another, of the same
@@ -120,4 +123,7 @@ func (p Pair) FromDataSheet() bool { return p.Prefill.FromDataSheet() }
 func (p Pair) about(f *Fleet) {
 	p.Prefill.about(f)
 	f.ITLError = deployment.ModelError(p.Decode.Latency.ITLError())
+	if p.Decode.Config.Parallelism != p.Prefill.Config.Parallelism {
+		f.Warnings = append(f.Warnings, deployment.NodesWarnings(p.Decode.Config)...)
+	}
 }

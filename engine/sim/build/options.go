@@ -24,6 +24,7 @@ type Options struct {
 	Profile                  string // folder of a profile; "" = the latency model times steps
 	Model, GPU, Catalog, Fit string // for the latency model, by name or file
 
+	PerNode     int // GPUs of one server; 0 = as the catalog says
 	Parallelism engine.Parallelism
 	Weights     engine.DType  // "" = as the model says
 	KV          engine.DType  // of the KV cache; "" = BF16

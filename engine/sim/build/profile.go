@@ -174,7 +174,7 @@ func (s Profile) Pool(role engine.Role) (fleet.Pool, error) {
 			Role: role, Limits: l, KVBlocks: blocks, Window: window,
 			AsyncScheduling: true, ReserveFullPrompt: true,
 		},
-		Timer: s.Steps, GPUs: pick.GPUs,
+		Timer: s.Steps, GPUs: pick.GPUs, Nodes: pick.Nodes,
 	}
 	if role != engine.RoleDecode {
 		p.Overhead, p.PerToken = s.Steps.Overhead(), s.Steps.PerToken()
@@ -213,8 +213,13 @@ func (s Profile) maxModelLen(facts profile.EngineFacts) int {
 	return cmp.Or(facts.MaxModelLen, s.Model.MaxContext)
 }
 
-// Assumed says which limits the profile leaves open.
+// Assumed says which limits the profile leaves open, and what its engines have between nodes.
 func (s Profile) Assumed() (ws []profile.Warning) {
+	var picks []engine.Config
+	for _, p := range s.Recommendation.Picks() {
+		picks = append(picks, engine.Config{Parallelism: p.Parallelism(), Nodes: p.Nodes})
+	}
+	ws = deployment.NodesWarnings(picks...)
 	facts := s.facts(s.Pick(engine.RoleDecode))
 	if s.Limits.MaxNumSeqs == 0 && facts.MaxNumSeqs == 0 {
 		ws = append(ws, profile.Warnf("max_num_seqs_assumed", "the profile does not say how many sequences its engine runs at once, so %d are assumed (the most measured). Set "+field.MaxNumSeqs+" to change it", s.most))

@@ -48,6 +48,8 @@ type Pool struct {
 	Replicas int
 	// GPUs of one replica; 0 = 1.
 	GPUs int
+	// Nodes are the servers that one replica spans.
+	Nodes engine.Nodes
 	// Router picks the replica of each request; empty = RoundRobin.
 	Router Router
 	// Overhead is the time that each request spends before it reaches the
