@@ -146,15 +146,10 @@ func (r Release) MemoryFraction(memory int64, p Parallelism, tokens int) float64
 	return max(0, (total-reserve)/total)
 }
 
-// MostGraphShare is the most that public reports have but for single ones.
-const MostGraphShare = 0.03
+// LeastGraphShare and MostGraphShare are of a GPU's memory what public reports have for
+// CUDA graphs, but for single ones with far more (vllm#45178).
+const LeastGraphShare, MostGraphShare = 0.005, 0.03
 
-// GraphShare is the share of a GPU's memory that an estimate of CUDA graphs takes off
-// vLLM's KV cache, from 0.21 on (96a85c575, April 2026): public reports have 0.005 to
-// MostGraphShare, #45178 far more.
-func (r Release) GraphShare() float64 {
-	if r.Kind == KindVLLM && r.Since("0.21") {
-		return 0.01
-	}
-	return 0
-}
+// CountsGraphs reports whether an estimate of CUDA graphs is taken off vLLM's KV cache:
+// from 0.21 on (96a85c575, April 2026). It scatters too much to be counted here.
+func (r Release) CountsGraphs() bool { return r.Kind == KindVLLM && r.Since("0.21") }

@@ -81,7 +81,7 @@ func TestWhatHangsOnTheRelease(t *testing.T) {
 		said           []string
 	}{
 		{"llama-3.1-8b", "", 1, true, "vLLM ≥ 0.28 defaults: 0.92 of memory, 8192 tokens a step", nil},
-		{"llama-3.1-70b", "", 2, false, "vLLM ≥ 0.28 defaults: 0.92 of memory, 8192 tokens a step", []string{"With 3 % 0.0 of the KV cache's 1.1 GB"}},
+		{"llama-3.1-70b", "", 2, false, "vLLM ≥ 0.28 defaults: 0.92 of memory, 8192 tokens a step", []string{"with 3 % 0.0 of the KV cache's 1.9 GB"}},
 		{"llama-3.1-70b", "0.19", 2, false, "vLLM 0.19 defaults: 0.9 of memory, 8192 tokens a step", nil},
 		{"qwen3.6-35b-a3b", "", 2, true, "vLLM ≥ 0.28 defaults: 0.92 of memory, 8192 tokens a step", []string{"in blocks of 1056 tokens, and the states of its linear attention after a prompt's last whole block, and"}},
 		{"qwen3.6-35b-a3b", "0.22", 2, true, "vLLM 0.22 defaults: 0.92 of memory, 8192 tokens a step", []string{"share nothing. This release caches no prefixes of such models by itself."}},

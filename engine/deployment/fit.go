@@ -44,11 +44,11 @@ func Defaults(m catalog.Model, g catalog.GPU, c engine.Config) string {
 // releases of an engine do differently.
 func EngineWarnings(l latency.Model, caching bool) (out []profile.Warning) {
 	r, mem := l.Served(), l.Memory()
-	more := int64((engine.MostGraphShare - r.GraphShare()) * float64(mem.Budget))
-	if r.GraphShare() > 0 && more > mem.KV/10 {
+	most := int64(engine.MostGraphShare * float64(mem.Budget))
+	if r.CountsGraphs() && most > mem.KV/10 {
 		out = append(out, profile.Warnf("cuda_graphs",
-			"%s: from 0.21 on vLLM takes an estimate of its CUDA graphs off the KV cache: %.0f %% of the GPU is assumed; reports have 0.5 to %.0f %%, a few far more. With %[3]g %% %.1[4]f of the KV cache's %.1[5]f GB per GPU are left. Read the capacity in the engine's log",
-			l.Parallelism().Label(), 100*r.GraphShare(), 100*engine.MostGraphShare, float64(max(0, mem.KV-more))/1e9, float64(mem.KV)/1e9))
+			"%s: from 0.21 on vLLM takes an estimate of its CUDA graphs off the KV cache, mostly %g to %g %% of the GPU, which is not counted here: with %[3]g %% %.1[4]f of the KV cache's %.1[5]f GB per GPU are left. Read the capacity in the engine's log",
+			l.Parallelism().Label(), 100*engine.LeastGraphShare, 100*engine.MostGraphShare, float64(max(0, mem.KV-most))/1e9, float64(mem.KV)/1e9))
 	}
 	if caching && l.HasStates() && r.Kind == engine.KindVLLM {
 		kept := "after a prompt's last whole block, and where a second prompt leaves one before (so from 0.24 on)"

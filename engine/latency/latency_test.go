@@ -344,9 +344,9 @@ func TestLayoutsThatCannotBe(t *testing.T) {
 		{"llama-3.1-8b", engine.Config{Parallelism: engine.Parallelism{TP: 2, EP: 2}}, "EP 2: meta-llama/Meta-Llama-3.1-8B has no experts to spread"},
 		{"mixtral-8x7b", engine.Config{Parallelism: engine.Parallelism{TP: 4, EP: 2}}, "EP 2: want 1 or 4"},
 		{"mixtral-8x7b", engine.Config{Parallelism: engine.Parallelism{TP: 16, EP: 16}}, "EP 16 does not divide the 8 experts"},
-		{"llama-3.1-70b", engine.Config{}, "meta-llama/Meta-Llama-3.1-70B at TP:1: weights 141.1 GB + 5.1 GB activations and 1.0 GB buffers per GPU do not fit in 78.2 GB (92 % of 85.0 GB)"},
+		{"llama-3.1-70b", engine.Config{}, "meta-llama/Meta-Llama-3.1-70B at TP:1: weights 141.1 GB + 5.1 GB activations and 0.1 GB buffers per GPU do not fit in 78.2 GB (92 % of 85.0 GB)"},
 		{"deepseek-r1", engine.Config{Weights: engine.FP8}, "deepseek-ai/DeepSeek-R1 at TP:1: weights 673.2 GB"},
-		{"qwen3-32b", engine.Config{Limits: engine.Limits{MaxModelLen: 40960}}, "Qwen/Qwen3-32B at TP:1: weights 65.5 GB + 6.1 GB activations and 1.0 GB buffers leave 5.6 GB per GPU for KV cache: room for 21376 tokens of the 40960 that one sequence may have"},
+		{"qwen3-32b", engine.Config{Limits: engine.Limits{MaxModelLen: 40960}}, "Qwen/Qwen3-32B at TP:1: weights 65.5 GB + 6.1 GB activations and 0.1 GB buffers leave 6.5 GB per GPU for KV cache: room for 24608 tokens of the 40960 that one sequence may have"},
 	} {
 		m, err := cat.Model(tc.model)
 		if err != nil {

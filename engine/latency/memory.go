@@ -15,7 +15,7 @@ const gib = 1 << 30
 type Memory struct {
 	Weights    int64 `json:"weights"`
 	Activation int64 `json:"activation"` // peak of a step, kept free for it
-	NonTorch   int64 `json:"non_torch"`  // communication buffers, context, CUDA graphs as far as they count
+	NonTorch   int64 `json:"non_torch"`  // communication buffers and context
 	KV         int64 `json:"kv"`         // of what is left of Budget; 0 where nothing is
 	Budget     int64 `json:"budget"`     // what the engine may take of the GPU
 }
@@ -44,7 +44,6 @@ func memoryOf(m catalog.Model, g catalog.GPU, c engine.Config, l engine.Limits) 
 	if p.GPUs() > 1 {
 		mem.NonTorch = nonTorchMany
 	}
-	mem.NonTorch += int64(c.Served().GraphShare() * float64(g.MemoryBytes))
 	var share float64
 	mem.Budget, share = budget(c, l, g.MemoryBytes, mem.Activation+mem.NonTorch)
 	mem.KV = int64(share * float64(max(0, mem.Budget-mem.Weights-mem.Activation-mem.NonTorch)))

@@ -69,7 +69,7 @@ func TestMemoryOfCheckpoints(t *testing.T) {
 		tp          int
 		weights     float64 // GB on each GPU
 		tokens      int
-	}{{"fp8", "h100-sxm", 2, 36.3, 420528}, {"nvfp4", "b200-sxm", 1, 42.7, 763184}} {
+	}{{"fp8", "h100-sxm", 2, 36.3, 441280}, {"nvfp4", "b200-sxm", 1, 42.7, 786656}} {
 		m, err := catalog.ReadHFFile("../catalog/testdata/checkpoints/" + tt.folder + "/config.json")
 		if err != nil {
 			t.Fatal(err)
@@ -153,8 +153,8 @@ func TestMemoryFractionByEngine(t *testing.T) {
 	}
 }
 
-// Without a share engines take their release's own, and vLLM counts CUDA graphs from 0.21
-// on; SGLang's is by its formula.
+// Without a share engines take their release's own;
+// SGLang's is by its formula.
 func TestMemoryByRelease(t *testing.T) {
 	cat := tables(t)
 	m, _ := cat.Model("llama-3.1-70b")
@@ -166,7 +166,7 @@ func TestMemoryByRelease(t *testing.T) {
 		beside  float64 // GB of steps and buffers on top of it
 		tokens  int     // of KV cache
 	}{
-		{engine.Release{}, "h100-sxm", engine.TP(2), 0.92, 0, 6544},
+		{engine.Release{}, "h100-sxm", engine.TP(2), 0.92, 0, 11744},
 		{engine.Release{Kind: engine.KindVLLM, Version: "0.20.2"}, "h100-sxm", engine.TP(2), 0.92, 0, 11744},
 		{vllm019, "h100-sxm", engine.TP(2), 0.9, 0, 1360},
 		{engine.Release{Kind: engine.KindVLLM, Version: "0.8.5"}, "h100-sxm", engine.TP(2), 0.9, 0, 1360},
