@@ -82,10 +82,14 @@ func plannerPolicies() []plannerPolicy {
 	}
 }
 
-// policyOf is the rule of a name; it must be one.
+// policyOf is the rule of a name; empty of what is none, such as a schedule in hindsight.
 func policyOf(name string) plannerPolicy {
-	all := plannerPolicies()
-	return all[slices.IndexFunc(all, func(p plannerPolicy) bool { return p.name == name })]
+	for _, p := range plannerPolicies() {
+		if p.name == name {
+			return p
+		}
+	}
+	return plannerPolicy{}
 }
 
 // claimed is what a policy's source claims beside what it took against static-peak, in
