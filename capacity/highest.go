@@ -79,7 +79,7 @@ func (v Variants) Highest(gpus int, least float64, t Traffic, slo SLO, o SizeOpt
 	var found []allotment
 	for _, a := range all {
 		var err error
-		if a.rate, a.gap, err = v[a.at].highestRate(a.replicas, max(least*(1+rateTolerance), nearRate*best), a.most, t, slo, byShare, o.Seed); err != nil {
+		if a.rate, a.gap, err = v[a.at].highestRate(a.replicas, max(least*(1+rateTolerance), nearRate*best), a.most, t, slo, o.Seed); err != nil {
 			return Sized{}, err
 		}
 		if a.rate > 0 {

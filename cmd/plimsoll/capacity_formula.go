@@ -111,7 +111,7 @@ func (o capacityOptions) givenEngine(m catalog.Model, g catalog.GPU) capacity.Th
 	return capacity.Throughput{
 		Name: fmt.Sprintf("%s on %s, TP%d, as given", m.Name, g.Name, layout.TP), Model: m.Name, GPU: g.Name, TP: layout.GPUs(),
 		PrefillTPS: o.given.prefill, DecodeTPS: o.given.decode,
-		MaxBatch:        cmp.Or(o.fleet.Limits.MaxNumSeqs, max(1, int(o.given.decode*o.slo.ITLP99.Seconds()))),
+		MaxBatch:        cmp.Or(o.fleet.Limits.MaxNumSeqs, max(1, int(o.given.decode*o.slo.ITL.Seconds()))),
 		KVBytesPerToken: int64(m.KVBytesPerToken(o.fleet.KV)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Published,
 	}
 }
@@ -189,7 +189,7 @@ func (f formulaPlan) card(plans sizedPlans) card {
 			{"Engine", fmt.Sprintf("%s: prefill %.0f, decode %.0f tokens/s", t.Name, t.PrefillTPS, t.DecodeTPS)},
 		},
 		table: newTable("where the formulas mislead", "formula", "right", "unit"), warnings: f.Warnings,
-		next: fmt.Sprintf("plimsoll capacity plan %s --ttft-p99 %g --itl-p99 %g", plans.flags(), profile.Milliseconds(f.SLO.TTFTP99), profile.Milliseconds(f.SLO.ITLP99)),
+		next: fmt.Sprintf("plimsoll capacity plan %s --ttft-p99 %g --itl-p99 %g", plans.flags(), profile.Milliseconds(f.SLO.TTFT), profile.Milliseconds(f.SLO.ITL)),
 	}
 	if len(f.Compared) > 1 {
 		a, b := f.Compared[0], f.Compared[1]
