@@ -93,6 +93,10 @@ type SizeOptions struct {
 	within bool // all that is asked is whether it holds within LimitUSD: of no size is ErrDearer too
 }
 
+// holds reports whether a trial of such a search holds: a rough one as it is, for the rate
+// of few requests, else on its bound.
+func (o SizeOptions) holds(t Trial) bool { return t.Holds() || o.Rough && t.held() }
+
 func oneByOne(n int, do func(i int) error) error {
 	for i := range n {
 		if err := do(i); err != nil {

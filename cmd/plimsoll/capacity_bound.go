@@ -10,10 +10,10 @@ import (
 	"plimsoll/profile"
 )
 
-// wave is how many candidates are sized before it is asked which of the others
-// could still be cheap. It is no number of processors, so that every machine
-// gives the same plans.
-const wave = 4
+// wave is how many candidates are sized before it is asked which of the others could still
+// be cheap; few are all sized. They are no numbers of processors, so that every machine gives
+// the same plans.
+const wave, few = 2, 4
 
 // bounded is a candidate with what its plan costs per hour at the least, by
 // itself, and as the cheaper one of its pools with another candidate's.
@@ -59,7 +59,7 @@ func (z *sizing) bounds(cs []candidate) []bounded {
 // near the cheapest plan so far. Of one that is dear by itself but has a pool that
 // may be cheap, that pool is sized with the cheapest other one.
 func (z *sizing) addCheap(cs []candidate) error {
-	if len(cs) <= wave {
+	if len(cs) <= few {
 		return z.add(cs, 0)
 	}
 	for some := range slices.Chunk(z.bounds(cs), wave) {
@@ -81,6 +81,23 @@ func (z *sizing) addCheap(cs []candidate) error {
 		}
 	}
 	return nil
+}
+
+// addMixed sizes pools of different kinds of GPU together.
+func (z *sizing) addMixed(cs []candidate) error {
+	limit := z.limit()
+	var pairs []candidate
+	for _, c := range z.bounds(cs) {
+		for _, p := range c.with {
+			if c.usd <= limit && p.layout.Pools[0].GPU != p.layout.Pools[1].GPU {
+				pairs = append(pairs, p)
+			}
+		}
+	}
+	if err := z.add(z.unseen(pairs), limit); err != nil {
+		return err
+	}
+	return z.rough(nil)
 }
 
 // limit is what a plan may cost an hour to be near the cheapest so far.
