@@ -101,8 +101,7 @@ func (o capacityOptions) byFormula() (formulaPlan, error) {
 }
 
 // givenEngine is an engine that does what was given, with as many sequences at once
-// as the ITL lets it have. Nobody says where the figures are from: they count as
-// published.
+// as the ITL lets it have.
 func (o capacityOptions) givenEngine(m catalog.Model, g catalog.GPU) capacity.Throughput {
 	layout := engine.TP(1)
 	if o.asked != nil {
@@ -112,7 +111,7 @@ func (o capacityOptions) givenEngine(m catalog.Model, g catalog.GPU) capacity.Th
 		Name: fmt.Sprintf("%s on %s, TP%d, as given", m.Name, g.Name, layout.TP), Model: m.Name, GPU: g.Name, TP: layout.GPUs(),
 		PrefillTPS: o.given.prefill, DecodeTPS: o.given.decode,
 		MaxBatch:        cmp.Or(o.fleet.Limits.MaxNumSeqs, max(1, int(o.given.decode*o.slo.ITL.Seconds()))),
-		KVBytesPerToken: int64(m.KVBytesPerToken(o.fleet.KV)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Published,
+		KVBytesPerToken: int64(m.KVBytesPerToken(o.fleet.KV)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Given,
 	}
 }
 

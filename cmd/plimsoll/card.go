@@ -36,8 +36,11 @@ func detailsFlag() cli.Flag {
 
 // marked is a provenance as a card's head has it.
 func marked(p profile.Provenance) string {
-	if p == profile.Measured {
+	switch p {
+	case profile.Measured:
 		return strings.ToUpper(p.String())
+	case profile.Given:
+		return "BY GIVEN tokens/s, which nobody checked"
 	}
 	return strings.ToUpper(p.String()) + ", not measured on a GPU"
 }
