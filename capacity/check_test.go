@@ -36,7 +36,7 @@ func TestChecksNameFieldAndRange(t *testing.T) {
 		{func(d *drawn) { d.t.MaxBatch = 0 }, "max_batch is 0"},
 		{func(d *drawn) { d.t.KVBytesPerToken = 0 }, "kv_bytes_per_token is 0"},
 		{func(d *drawn) { d.t.GPUMemoryBytes = 80 }, "gpu_memory_bytes is 80"},
-		{func(d *drawn) { d.t.Provenance = 4 }, "provenance is 4: want measured"},
+		{func(d *drawn) { d.t.Provenance = 5 }, "provenance is 5: want measured"},
 		{func(d *drawn) { d.o.UtilizationTarget = 1.1 }, "utilization_target is 1.1: want 0.01 to 1"},
 		{func(d *drawn) { d.o.USDPerGPUHour = -1 }, "cost_per_gpu_hour is -1: want 0"},
 		{func(d *drawn) { d.o.Strategy = "mixed" }, `strategy is "mixed": want disaggregated, aggregated (or colocated) or auto`},

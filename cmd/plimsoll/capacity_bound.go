@@ -64,19 +64,26 @@ func (z *sizing) addCheap(cs []candidate) error {
 	}
 	for some := range slices.Chunk(z.bounds(cs), wave) {
 		limit := z.limit()
-		var open []candidate
+		var open, pairs []candidate
 		for _, c := range some {
 			switch {
 			case c.usd > limit:
 				z.leaveOut(c.candidate, "any plan with it costs at least %s; %s costs %s", c.words(c.usd), z.plans[0].candidate.name(), z.plans[0].candidate.words(z.plans[0].ranked()))
 			case c.own > limit:
 				z.leaveOut(c.candidate, "it costs at least %s; %s costs %s", c.words(c.own), z.plans[0].candidate.name(), z.plans[0].candidate.words(z.plans[0].ranked()))
-				open = append(open, c.with...)
 			default:
 				open = append(open, c.candidate)
 			}
 		}
 		if err := z.add(z.unseen(open), limit); err != nil {
+			return err
+		}
+		for _, c := range some {
+			if c.usd <= limit && len(z.unseen([]candidate{c.candidate})) > 0 {
+				pairs = append(pairs, c.with...)
+			}
+		}
+		if err := z.add(z.unseen(pairs), limit); err != nil {
 			return err
 		}
 	}
