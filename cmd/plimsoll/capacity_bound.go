@@ -90,13 +90,13 @@ func (z *sizing) addCheap(cs []candidate) error {
 	return nil
 }
 
-// addMixed sizes pools of different kinds of GPU together.
+// addMixed sizes pools of different kinds of GPU together that may be the cheapest plan.
 func (z *sizing) addMixed(cs []candidate) error {
 	limit := z.limit()
 	var pairs []candidate
 	for _, c := range z.bounds(cs) {
 		for _, p := range c.with {
-			if c.usd <= limit && p.layout.Pools[0].GPU != p.layout.Pools[1].GPU {
+			if c.usd <= limit/nearly && p.layout.Pools[0].GPU != p.layout.Pools[1].GPU {
 				pairs = append(pairs, p)
 			}
 		}
