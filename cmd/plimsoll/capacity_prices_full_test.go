@@ -156,8 +156,8 @@ func TestEveryKindOfGPUHasARow(t *testing.T) {
 				}
 			}
 		}
-		if len(kinds) != 3 || len(plan.LeftOut) == 0 {
-			t.Errorf("%v: plans of %v, %d left out: want a plan of each kind", of, kinds, len(plan.LeftOut))
+		if len(kinds) != 3 {
+			t.Errorf("%v: plans of %v: want one of each kind", of, kinds)
 		}
 	}
 }

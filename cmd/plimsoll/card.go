@@ -36,10 +36,9 @@ func detailsFlag() cli.Flag {
 
 // marked is a provenance as a card's head has it.
 func marked(p profile.Provenance) string {
-	switch p {
-	case profile.Measured:
+	if p == profile.Measured {
 		return strings.ToUpper(p.String())
-	case profile.Given:
+	} else if p == profile.Given {
 		return "BY GIVEN tokens/s, which nobody checked"
 	}
 	return strings.ToUpper(p.String()) + ", not measured on a GPU"
