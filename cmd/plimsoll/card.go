@@ -38,7 +38,8 @@ func detailsFlag() cli.Flag {
 func marked(p profile.Provenance) string {
 	if p == profile.Measured {
 		return strings.ToUpper(p.String())
-	} else if p == profile.Given {
+	}
+	if p == profile.Given {
 		return "BY GIVEN tokens/s, which nobody checked"
 	}
 	return strings.ToUpper(p.String()) + ", not measured on a GPU"
