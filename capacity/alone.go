@@ -8,6 +8,7 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/sim"
 	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
 )
 
 // alone says why one request that has the fleet to itself breaks the SLO; empty
@@ -17,14 +18,18 @@ func (s *search) alone() (string, error) {
 	for i := range one {
 		one[i] = 1
 	}
+	ttft := s.slo.TTFT
+	if s.slo.stat() != profile.P99 && s.traffic.ISLP99 > s.traffic.ISL {
+		ttft = 0 // the p99 of prompts says nothing about another statistic
+	}
 	for _, c := range []struct {
 		isl, osl float64
 		of       func(fleet.Outcome) engine.Picoseconds
 		what     string
 		promise  time.Duration
 	}{
-		{s.uncached(), 2, fleet.Outcome.TTFT, "a TTFT", s.slo.TTFTP99},
-		{s.traffic.ISL, max(2, s.traffic.OSL), fleet.Outcome.TPOT, "an ITL", s.slo.ITLP99},
+		{s.uncached(), 2, fleet.Outcome.TTFT, "a TTFT", ttft},
+		{s.traffic.ISL, max(2, s.traffic.OSL), fleet.Outcome.TPOT, "an ITL", s.slo.ITL},
 		{s.traffic.ISL, max(2, s.traffic.OSL), fleet.Outcome.TPOT, "gaps between tokens", s.slo.StallP99},
 		{s.traffic.ISL, max(2, s.traffic.OSLP99), fleet.Outcome.E2E, "an end-to-end latency", s.slo.E2EP99},
 	} {
@@ -78,7 +83,7 @@ func (s *search) infeasible(why string, err error) (Sized, error) {
 		}
 	}
 	return Sized{At: t, Infeasible: &Infeasible{
-		Why: why, Replicas: ample, TTFTP99: t.TTFT.P99.Duration(), ITLP99: t.ITL.P99.Duration(), GapP99: t.Gaps.P99.Duration(), E2EP99: t.E2E.P99.Duration(),
+		Why: why, Replicas: ample, TTFT: t.TTFT.At.Duration(), ITL: t.ITL.At.Duration(), GapP99: t.Gaps.P99.Duration(), E2EP99: t.E2E.P99.Duration(),
 	}}, nil
 }
 

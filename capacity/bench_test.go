@@ -15,7 +15,8 @@ func BenchmarkFormulaWithCorrections(b *testing.B) {
 		if err != nil || len(Misleads(chatLoad, chatbotSLO, th, o, p, Facts{ReplicaAvailability: 0.99})) == 0 {
 			b.Fatal(err)
 		}
-		b.ReportMetric(float64(p.TotalGPUsWithBurst), "GPUs") // before spares
+		b.ReportMetric(float64(p.TotalGPUs), "GPUs") // before burst headroom and spares, as Size
+		b.ReportMetric(float64(p.TotalGPUsWithBurst), "GPUs-with-burst")
 	}
 }
 

@@ -17,7 +17,7 @@ func TestCellsAreHardlyMoreThanOneFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slo := SLO{TTFTP99: 15 * time.Second, ITLP99: 40 * ms}
+	slo := SLO{TTFT: 15 * time.Second, ITL: 40 * ms}
 	cells, err := Size(l, traffic, slo, SizeOptions{Seed: 1})
 	if err != nil || cells.Cells < 3 {
 		t.Fatalf("%d cells, %v", cells.Cells, err)

@@ -27,7 +27,7 @@ func TestCellsOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, cells := l.enough(traffic, SLO{TTFTP99: c.ttft, ITLP99: 40 * ms}, DefaultTrialRequests)
+		n, cells := l.enough(traffic, SLO{TTFT: c.ttft, ITL: 40 * ms}, DefaultTrialRequests)
 		if math.Abs(float64(n-c.requests)) > 1 || cells != c.cells {
 			t.Errorf("%g/s within %v: %d requests, %d cells, want %d and %d", c.qps, c.ttft, n, cells, c.requests, c.cells)
 		}
@@ -54,12 +54,12 @@ func BenchmarkSize(b *testing.B) {
 		w    Workload
 		slo  SLO
 	}{
-		{"chatbot/aggregated", one, chatbot(), SLO{TTFTP99: 500 * ms, ITLP99: 50 * ms}},
-		{"chatbot/disaggregated", two, chatbot(), SLO{TTFTP99: 500 * ms, ITLP99: 50 * ms}},
-		{"rag/aggregated", one, rag, SLO{TTFTP99: 4 * time.Second, ITLP99: 50 * ms}},
-		{"rag/disaggregated", two, rag, SLO{TTFTP99: 4 * time.Second, ITLP99: 50 * ms}},
-		{"rag/tight", two, rag, SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * ms}},
-		{"5000/disaggregated", two, large, SLO{TTFTP99: 500 * ms, ITLP99: 50 * ms}},
+		{"chatbot/aggregated", one, chatbot(), SLO{TTFT: 500 * ms, ITL: 50 * ms}},
+		{"chatbot/disaggregated", two, chatbot(), SLO{TTFT: 500 * ms, ITL: 50 * ms}},
+		{"rag/aggregated", one, rag, SLO{TTFT: 4 * time.Second, ITL: 50 * ms}},
+		{"rag/disaggregated", two, rag, SLO{TTFT: 4 * time.Second, ITL: 50 * ms}},
+		{"rag/tight", two, rag, SLO{TTFT: 2 * time.Second, ITL: 50 * ms}},
+		{"5000/disaggregated", two, large, SLO{TTFT: 500 * ms, ITL: 50 * ms}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -10,7 +10,7 @@ import (
 // latency corrects the two estimates and the groups that they multiply.
 func (in inputs) latency() []Correction {
 	sized := sizePools(in.w, in.slo, in.t, in.o)
-	itl, sloITL := in.fullBatchITLMs(), profile.Milliseconds(in.slo.ITLP99)
+	itl, sloITL := in.fullBatchITLMs(), profile.Milliseconds(in.slo.ITL)
 	why := fmt.Sprintf("the estimate divides one group's time by the number of requests, so it falls with less traffic. At %.6g tokens/s with %d sequences in flight, each gets a token every %.4g ms", in.t.DecodeTPS, in.t.MaxBatch, itl)
 	if itl > sloITL {
 		why += fmt.Sprintf(" (SLO %.4g ms). This throughput is impossible within the SLO", sloITL)
@@ -21,7 +21,7 @@ func (in inputs) latency() []Correction {
 			fmt.Sprintf("the factor comes from the wrong ITL estimate. At full batches ITL is %.4g ms, within the SLO of %.4g ms", itl, sloITL))...)
 	}
 	return append(cs, changed("prefill_groups", sized.prefill, sized.prefillBase, "groups",
-		fmt.Sprintf("more groups do not shorten one prefill. A p99 prompt takes %.4g ms in an empty group (SLO %v); promise more time or use faster groups", sized.ttftMs, in.slo.TTFTP99))...)
+		fmt.Sprintf("more groups do not shorten one prefill. A p99 prompt takes %.4g ms in an empty group (SLO %v); promise more time or use faster groups", sized.ttftMs, in.slo.TTFT))...)
 }
 
 // together corrects the aggregated formula, which takes a prompt token to cost

@@ -14,7 +14,7 @@ func ExampleFormula() {
 		Rate: 100, ISL: 256, ISLP99: 1024, OSL: 512, OSLP99: 2048,
 		Pattern: trace.Flat, PeakToAverage: 2.5, PeakWindow: time.Minute,
 	}
-	slo := capacity.SLO{TTFTP99: 500 * time.Millisecond, ITLP99: 50 * time.Millisecond, Availability: 0.999}
+	slo := capacity.SLO{TTFT: 500 * time.Millisecond, ITL: 50 * time.Millisecond, Availability: 0.999}
 	llama70B := capacity.PublishedThroughputs()[1]
 	options := capacity.Options{Strategy: capacity.Disaggregated, UtilizationTarget: 0.70, USDPerGPUHour: capacity.PublishedUSDPerGPUHr}
 	plan, err := capacity.Formula(chat, slo, llama70B, options)

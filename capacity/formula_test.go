@@ -34,7 +34,7 @@ func workload(qps, isl, osl, isl99, osl99, ratio float64) Workload {
 
 // objective has its latencies in ms.
 func objective(ttft, itl, availability float64) SLO {
-	return SLO{TTFTP99: milliseconds(ttft), ITLP99: milliseconds(itl), Availability: availability}
+	return SLO{TTFT: milliseconds(ttft), ITL: milliseconds(itl), Availability: availability}
 }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
@@ -161,7 +161,7 @@ func TestBranches(t *testing.T) {
 		// ITL: 1000/(8000/100) = 12.5 ms; 10 · 12.5/10 = 12.5. Burst 1.5: (1 + 13)·4·1.5 = 84.
 		{"itl factor", chatLoad, objective(500, 10, 0), th, as(Disaggregated), 1, 13, 84, "itl"},
 		// An estimate equal to the SLO multiplies nothing.
-		{"itl at the SLO", chatLoad, SLO{TTFTP99: time.Second, ITLP99: 12500 * time.Microsecond}, th, as(Disaggregated), 1, 10, 66, "decode throughput"},
+		{"itl at the SLO", chatLoad, SLO{TTFT: time.Second, ITL: 12500 * time.Microsecond}, th, as(Disaggregated), 1, 10, 66, "decode throughput"},
 		{"prefill binds", ragLoad, objective(2000, 50, 0), th, as(Disaggregated), 12, 3, 60, "prefill throughput"},
 		// N+1: 48 // 12 + 1 = 5.
 		{"n+1", ragLoad, objective(2000, 50, 0.99), th, as(Disaggregated), 12, 3, 65, "prefill throughput"},

@@ -79,7 +79,7 @@ func (v Variants) Highest(gpus int, least float64, t Traffic, slo SLO, o SizeOpt
 	var found []allotment
 	for _, a := range all {
 		var err error
-		if a.rate, a.gap, err = v[a.at].highestRate(a.replicas, max(least*(1+rateTolerance), nearRate*best), a.most, t, slo, byShare, o.Seed); err != nil {
+		if a.rate, a.gap, err = v[a.at].highestRate(a.replicas, max(least*(1+rateTolerance), nearRate*best), a.most, t, slo, o.Seed); err != nil {
 			return Sized{}, err
 		}
 		if a.rate > 0 {
@@ -178,9 +178,10 @@ func (l Layout) unheld(a allotment, t Traffic, slo SLO, o SizeOptions) (Sized, e
 // long as those that decide on a size.
 const decidedTolerance = 0.01
 
-// decided is the highest rate near one of short trials; of a rough search that itself.
+// decided is the highest rate near one of short trials; of a rough search the highest up to
+// it that the trial holds whose figures are reported.
 func (v Variants) decided(a allotment, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
-	l, rate := v[a.at], a.rate
+	l, rate, step := v[a.at], a.rate, 1-decidedTolerance
 	out := Sized{Layout: l, Replicas: a.replicas, GPUs: l.GPUs(a.replicas), HourlyUSD: l.HourlyUSD(a.replicas), Cells: 1}
 	if len(v) > 1 {
 		out.Variation = &Variation{At: a.at}
@@ -188,23 +189,20 @@ func (v Variants) decided(a allotment, t Traffic, slo SLO, o SizeOptions) (Sized
 	at := func(rate float64, whole bool) (Trial, *search, error) {
 		s := l.searchAt(rate, t, slo, o)
 		out.Trials++
-		if whole {
-			trial, err := s.try(a.replicas)
-			if err == nil && (trial.Holds() || o.Rough) { // else a shorter one might hold by luck
-				trial, err = s.whole(a.replicas)
-			}
-			return trial, s, err
-		}
-		s.looking = true
+		s.looking = !whole
 		trial, err := s.try(a.replicas)
+		if err == nil && whole && o.holds(trial) { // else a shorter one might hold by luck
+			trial, err = s.whole(a.replicas)
+		}
 		return trial, s, err
 	}
-	if !o.Rough {
-		holds := func(rate float64) (bool, error) {
+	if o.Rough {
+		step = 1 - rateTolerance
+	} else {
+		better, err := around(rate, a.most, decidedTolerance, func(rate float64) (bool, error) {
 			trial, _, err := at(rate, false)
 			return trial.Holds(), err
-		}
-		better, err := around(rate, a.most, decidedTolerance, holds)
+		})
 		if err != nil {
 			return out, err
 		}
@@ -213,32 +211,40 @@ func (v Variants) decided(a allotment, t Traffic, slo SLO, o SizeOptions) (Sized
 		}
 		rate = better
 	}
-	for out.Rate = threeDigits(rate); ; out.Rate = threeDigits(out.Rate * (1 - decidedTolerance)) {
+	var missed Trial
+	above := 0.0
+	for out.Rate = threeDigits(rate); out.At.Pools == nil; {
 		trial, s, err := at(out.Rate, true)
-		if err != nil {
+		switch {
+		case err != nil:
 			return out, err
-		}
-		if !trial.Holds() && !o.Rough && out.Rate < rate/2 {
-			return l.unheld(a, t, slo, o)
-		}
-		if trial.Holds() || o.Rough {
+		case o.holds(trial):
 			out.At, out.Warnings = trial, s.nearSaturation(trial)
-			break
+		case out.Rate < rate/2:
+			return l.unheld(a, t, slo, o)
+		default:
+			missed, above, out.Rate = trial, out.Rate, threeDigits(out.Rate*step)
 		}
 	}
-	for above := out.Rate * (1 + 3*decidedTolerance); ; above *= 1 + 3*decidedTolerance {
-		trial, _, err := at(above, false)
+	for next := out.Rate * (1 + 3*decidedTolerance); above == 0 && next <= a.most*(1+3*decidedTolerance); next *= 1 + 3*decidedTolerance {
+		trial, _, err := at(next, false)
 		if err != nil {
 			return out, err
 		}
 		if !trial.Holds() {
-			out.Binding = fmt.Sprintf("%s, at %.4g requests/s", trial.binding(), above)
-			return out, nil
-		}
-		if above > a.most {
-			return out, nil
+			missed, above = trial, next
 		}
 	}
+	if above > 0 {
+		out.Binding = fmt.Sprintf("%s, at %.4g requests/s", missed.binding(), above)
+	}
+	return out, nil
+}
+
+// UpTo is the fleet at the highest rate up to this one that it holds, by short trials.
+func (s Sized) UpTo(rate float64, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
+	o.Rough, o.Requests = true, cmp.Or(o.Requests, DefaultTrialRequests)
+	return Variants{s.Layout}.decided(allotment{replicas: s.Replicas, most: rate, rate: rate}, t, slo, o)
 }
 
 // around is the highest rate that holds, to a share tol of it, begun at a guess that may

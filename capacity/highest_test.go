@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"plimsoll/engine/enginetest"
 	"plimsoll/profile/trace"
 )
@@ -107,6 +109,36 @@ func TestHighestRateOfATraceDoesNotDependOnItsOwn(t *testing.T) {
 	if math.Abs(rates[0]/rates[1]-1) > 2*decidedTolerance {
 		t.Errorf("%v requests/s: want the same", rates)
 	}
+}
+
+// No rate is reported that its own trial refutes, and what a higher one breaks is said: of a
+// rough search too, and of a fleet that was asked for a lower rate.
+func TestReportedRatesHold(t *testing.T) {
+	enginetest.Check(t, func(t *rapid.T) {
+		k := drawTask(t)
+		traffic, err := k.w.PeakTraffic()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := SizeOptions{Requests: 1000, Seed: 1, Rough: rapid.IntRange(0, 3).Draw(t, "rough") > 0}
+		got, err := Variants{k.layout()}.Highest(rapid.IntRange(2, 12).Draw(t, "gpus"), 0, traffic, k.slo, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for got.Infeasible == nil {
+			if !(got.Rate > 0) || got.At.Stopped || !o.holds(got.At) {
+				t.Errorf("%v do not hold their %g requests/s: %+v", got.Replicas, got.Rate, got.At)
+			}
+			if o.Rough && rapid.Bool().Draw(t, "enough") {
+				return
+			}
+			most := got.Rate * rapid.Float64Range(0.5, 1).Draw(t, "of the rate")
+			if got, err = got.UpTo(most, traffic, k.slo, o); err != nil || got.Rate > most {
+				t.Fatalf("%g requests/s, %v: at most %g were asked for", got.Rate, err, most)
+			}
+			o.Rough = true
+		}
+	})
 }
 
 func TestHighestRateOfTooFewGPUs(t *testing.T) {

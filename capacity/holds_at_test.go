@@ -9,7 +9,7 @@ import (
 
 func TestAFleetHoldsWhatItWasSizedForAndNotFarMore(t *testing.T) {
 	l := apart(cheapPool(engine.RolePrefill, cheap{step: milli}, 64, 1e6, 8192), cheapPool(engine.RoleDecode, cheap{step: 10 * milli, seq: 200 * us}, 1000, 1e6, 8192))
-	w, slo := fixed(80, 10, 100), SLO{TTFTP99: time.Second, ITLP99: 50 * time.Millisecond}
+	w, slo := fixed(80, 10, 100), SLO{TTFT: time.Second, ITL: 50 * time.Millisecond}
 	s := size(t, l, w, slo)
 	traffic, err := w.PeakTraffic()
 	if err != nil {

@@ -153,19 +153,19 @@ func broke(o fleet.Outcome, slo SLO) bool {
 	over := func(got engine.Picoseconds, promise time.Duration) bool {
 		return promise > 0 && got > engine.FromDuration(promise)
 	}
-	return o.Status != fleet.Finished || over(o.TTFT(), slo.TTFTP99) || over(o.TPOT(), slo.ITLP99) || over(o.E2E(), slo.E2EP99)
+	return o.Status != fleet.Finished || over(o.TTFT(), slo.TTFT) || over(o.TPOT(), slo.ITL) || over(o.E2E(), slo.E2EP99)
 }
 
 // Hardened is the least number of engines in the interrupted pool, from
-// replicas up to half as many again, with which no more than 1 % of the requests
-// break a promise in spite of the interruptions; its Risk. Where none does, the
+// replicas up to half as many again, with which no more of the requests than the SLO
+// allows break a promise in spite of the interruptions; its Risk. Where none does, the
 // last one tried is given and its Risk says so.
 func Hardened(l Layout, replicas []int, t Traffic, slo SLO, in Interruptions, seed uint64) ([]int, Risk, error) {
 	at := append([]int(nil), replicas...)
 	most := int(math.Ceil(1.5 * float64(replicas[in.Pool])))
 	for {
 		r, err := Interrupted(l, at, t, slo, in, seed)
-		if err != nil || r.Missed <= allowed || at[in.Pool] >= most {
+		if err != nil || r.Missed <= slo.Allowed() || at[in.Pool] >= most {
 			return at, r, err
 		}
 		at[in.Pool] += max(1, at[in.Pool]/20)

@@ -25,7 +25,7 @@ func spotFleet(t *testing.T) (Layout, Traffic, SLO) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, traffic, SLO{TTFTP99: 500 * time.Millisecond, ITLP99: 30 * time.Millisecond}
+	return l, traffic, SLO{TTFT: 500 * time.Millisecond, ITL: 30 * time.Millisecond}
 }
 
 // More engines make up for interruptions.

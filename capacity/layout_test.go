@@ -17,7 +17,7 @@ func TestFloorByHand(t *testing.T) {
 	// n is 200, or what room there is for KV: 120 tokens each on average.
 	prefill := cheapPool(engine.RolePrefill, cheap{step: 2 * milli, prompt: 100 * us}, 1000, 1e6, 899)
 	timer := cheap{step: 10 * milli, seq: 100 * us}
-	slo := SLO{TTFTP99: time.Second, ITLP99: 30 * ms}
+	slo := SLO{TTFT: time.Second, ITL: 30 * ms}
 	prefill.Engine.Limits.MaxNumSeqs = 100
 	for _, c := range []struct {
 		name     string
@@ -35,7 +35,7 @@ func TestFloorByHand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slo.ITLP99 = c.itl
+		slo.ITL = c.itl
 		if got := l.floor(traffic, slo); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}

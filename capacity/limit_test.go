@@ -14,8 +14,8 @@ func limited() map[string]offer {
 	decode := cheapPool(engine.RoleDecode, cheap{step: 10 * milli, seq: 200 * us}, 1000, 1e6, 8192)
 	alone := cheapPool(engine.RoleAggregated, cheap{step: 5 * milli, prompt: 20 * us, seq: 100 * us}, 200, 1e6, 2048)
 	return map[string]offer{
-		"apart":    {apart(cheapPool(engine.RolePrefill, cheap{prompt: 100 * us}, 100, 1e6, 500), decode), fixed(30, 500, 50), SLO{TTFTP99: time.Second, ITLP99: 50 * ms}},
-		"together": {together(alone), fixed(150, 300, 30), SLO{TTFTP99: time.Second, ITLP99: 60 * ms}},
+		"apart":    {apart(cheapPool(engine.RolePrefill, cheap{prompt: 100 * us}, 100, 1e6, 500), decode), fixed(30, 500, 50), SLO{TTFT: time.Second, ITL: 50 * ms}},
+		"together": {together(alone), fixed(150, 300, 30), SLO{TTFT: time.Second, ITL: 60 * ms}},
 	}
 }
 

@@ -144,7 +144,7 @@ func sizedGPUs(t *testing.T, m measuredSteps, tp int, limit time.Duration) float
 		t.Fatal(err)
 	}
 	l := Layout{Strategy: Disaggregated, Pools: []EnginePool{pool(engine.RolePrefill, 64), pool(engine.RoleDecode, m.inFlight[len(m.inFlight)-1])}}
-	s, err := Size(l, traffic, SLO{TTFTP99: 5 * time.Second, ITLP99: limit}, SizeOptions{Requests: 5000, Rough: true})
+	s, err := Size(l, traffic, SLO{TTFT: 5 * time.Second, ITL: limit}, SizeOptions{Requests: 5000, Rough: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,9 @@ type Plan struct {
 	Range Range `json:"range,omitzero"`
 
 	PrefillDecodeRatio float64 `json:"prefill_decode_ratio,omitzero"` // of engines
+	// EstimatedTTFTMs and EstimatedITLMs are by the SLO's statistic.
+	EstimatedTTFTMs    float64 `json:"estimated_ttft_ms"`
+	EstimatedITLMs     float64 `json:"estimated_itl_ms"`
 	EstimatedTTFTP99Ms float64 `json:"estimated_ttft_p99_ms"`
 	EstimatedITLP99Ms  float64 `json:"estimated_itl_p99_ms"`
 	EstimatedGapP99Ms  float64 `json:"estimated_gap_p99_ms"` // of single gaps between tokens
@@ -168,6 +171,7 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 
 func (p *Plan) latencies(t Trial) {
 	ms := func(x engine.Picoseconds) float64 { return x.Milliseconds() }
+	p.EstimatedTTFTMs, p.EstimatedITLMs = ms(t.TTFT.At), ms(t.ITL.At)
 	p.EstimatedTTFTP50Ms, p.EstimatedTTFTP99Ms = ms(t.TTFT.P50), ms(t.TTFT.P99)
 	p.EstimatedITLP50Ms, p.EstimatedITLP99Ms = ms(t.ITL.P50), ms(t.ITL.P99)
 	p.EstimatedGapP99Ms = ms(t.Gaps.P99)

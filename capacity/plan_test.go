@@ -34,7 +34,7 @@ func sizedByHand() Sized {
 
 func TestPlanAddsUp(t *testing.T) {
 	w := chatbot() // 100/s at the peak, 40 on average, 512 tokens
-	p, err := NewPlan(sizedByHand(), w, SLO{TTFTP99: time.Second, ITLP99: time.Second}, Failures{}, profile.Estimated)
+	p, err := NewPlan(sizedByHand(), w, SLO{TTFT: time.Second, ITL: time.Second}, Failures{}, profile.Estimated)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestPlanAddsUp(t *testing.T) {
 }
 
 func TestPlanWithSpares(t *testing.T) {
-	slo := SLO{TTFTP99: time.Second, ITLP99: time.Second, Availability: 0.999}
+	slo := SLO{TTFT: time.Second, ITL: time.Second, Availability: 0.999}
 	_, err := NewPlan(sizedByHand(), chatbot(), slo, Failures{}, profile.Estimated)
 	if err == nil || !strings.Contains(err.Error(), "--replica-availability is 0: want 0.5") {
 		t.Errorf("availability without replica availability: %v", err)
@@ -108,7 +108,7 @@ func TestPlanWithSpares(t *testing.T) {
 }
 
 func TestPlanOfWhatNoFleetHolds(t *testing.T) {
-	s := Sized{Layout: line(), Infeasible: &Infeasible{Why: "because", TTFTP99: time.Second}, Trials: 2}
+	s := Sized{Layout: line(), Infeasible: &Infeasible{Why: "because", TTFT: time.Second}, Trials: 2}
 	p, err := NewPlan(s, chatbot(), SLO{Availability: 0.9}, Failures{}, profile.Estimated)
 	if err != nil || p.Infeasible.Why != "because" || p.TotalGPUsFinal != 0 || p.HourlyUSD != 0 || p.SimulatedSizes != 2 {
 		t.Errorf("%+v, %v", p, err)
@@ -116,7 +116,7 @@ func TestPlanOfWhatNoFleetHolds(t *testing.T) {
 }
 
 func TestPlanKeys(t *testing.T) {
-	p, err := NewPlan(sizedByHand(), chatbot(), SLO{TTFTP99: time.Second, ITLP99: time.Second}, Failures{}, profile.Estimated)
+	p, err := NewPlan(sizedByHand(), chatbot(), SLO{TTFT: time.Second, ITL: time.Second}, Failures{}, profile.Estimated)
 	if err != nil {
 		t.Fatal(err)
 	}

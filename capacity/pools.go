@@ -21,8 +21,8 @@ func sizePools(w Workload, slo SLO, t Throughput, o Options) pools {
 		ttftMs:      w.ISLP99/t.PrefillTPS*1000 + 5,
 		itlMs:       1000 / (t.DecodeTPS / w.Rate),
 	}
-	p.prefill = stretched(p.prefillBase, p.ttftMs, profile.Milliseconds(slo.TTFTP99))
-	p.decode = stretched(p.decodeBase, p.itlMs, profile.Milliseconds(slo.ITLP99))
+	p.prefill = stretched(p.prefillBase, p.ttftMs, profile.Milliseconds(slo.TTFT))
+	p.decode = stretched(p.decodeBase, p.itlMs, profile.Milliseconds(slo.ITL))
 	return p
 }
 

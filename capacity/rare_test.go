@@ -14,14 +14,14 @@ func TestSizeOfRareRequests(t *testing.T) {
 	l := apart(cheapPool(engine.RolePrefill, c, 10, 1e6, 512), cheapPool(engine.RoleDecode, c, 10, 1e6, 512))
 	for _, qps := range []float64{1e-6, 1e-4, 0.002, 0.01} {
 		w := fixed(qps, 100, 10)
-		got := size(t, l, w, SLO{TTFTP99: time.Second, ITLP99: time.Second})
+		got := size(t, l, w, SLO{TTFT: time.Second, ITL: time.Second})
 		want(t, got, 1, 1)
 		if n := got.At.Requests; n < 700 {
 			t.Errorf("%v requests/s: %d were simulated", qps, n)
 		}
 		traffic, _ := w.PeakTraffic()
 		in := Interruptions{Pool: 1, PerHour: 0.01, StartUp: time.Minute}
-		if risk, err := Interrupted(l, []int{1, 1}, traffic, SLO{TTFTP99: time.Second, ITLP99: time.Second}, in, 1); err != nil || risk.Requests < leastRequests {
+		if risk, err := Interrupted(l, []int{1, 1}, traffic, SLO{TTFT: time.Second, ITL: time.Second}, in, 1); err != nil || risk.Requests < leastRequests {
 			t.Errorf("%v requests/s with interruptions: %+v, %v", qps, risk, err)
 		}
 	}

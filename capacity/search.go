@@ -73,9 +73,9 @@ func (s *search) tryAll(all [][]int) (Trial, error) {
 // that decide go on until it does by far, so that their figures are worth
 // something.
 func (s *search) trial(replicas []int) (Trial, error) {
-	enough := func(o *observer) bool { return o.missed(allowed) || o.ample() }
+	enough := func(o *observer) bool { return o.missed(1) || o.ample() }
 	if s.deciding || s.traffic.Requests > 0 {
-		enough = func(o *observer) bool { return o.missed(clearly * allowed) }
+		enough = func(o *observer) bool { return o.missed(clearly) }
 	}
 	t, err := s.layout.tryUntil(enough, replicas, s.traffic, s.slo, s.requests, s.seed)
 	if longest := min(5*s.requests, 5*mostRequests); err == nil && s.deciding && !s.looking && s.requests < longest && t.Holds() && s.lucky(t) {
@@ -102,7 +102,7 @@ const clearly = 3
 // lucky reports whether a trial may hold by luck: it is too short for its queues,
 // and they are long enough to matter.
 func (s *search) lucky(t Trial) bool {
-	return s.traffic.Requests == 0 && t.Independent < manyIndependent && (t.TTFT.P99.Duration() > s.slo.TTFTP99/4 || s.slo.E2EP99 > 0)
+	return s.traffic.Requests == 0 && t.Independent < manyIndependent && (t.TTFT.At.Duration() > s.slo.TTFT/4 || s.slo.E2EP99 > 0)
 }
 
 // manyIndependent requests have bounds that cover the truth about nine times in ten, by
@@ -118,7 +118,7 @@ func (s *search) decide() {
 		return
 	}
 	s.requests, s.deciding = longer, true
-	maps.DeleteFunc(s.done, func(_ [2]int, t Trial) bool { return t.worst().MissedAtLeast < 10*allowed })
+	maps.DeleteFunc(s.done, func(_ [2]int, t Trial) bool { return t.worst().UsedAtLeast < 10 })
 }
 
 func (s *search) run() (Sized, error) {
@@ -287,7 +287,7 @@ func (s *search) grow(replicas, ample []int, now Trial) (best int, err error) {
 		if err != nil {
 			return -1, err
 		}
-		gain := (now.worst().Missed - t.worst().Missed) / float64(max(1e-9, s.layout.HourlyUSD(larger)-s.layout.HourlyUSD(replicas)))
+		gain := (now.worst().Used - t.worst().Used) / float64(max(1e-9, s.layout.HourlyUSD(larger)-s.layout.HourlyUSD(replicas)))
 		if best < 0 || gain > most {
 			best, most = i, gain
 		}
@@ -353,10 +353,10 @@ func (s *search) sized(replicas []int, err error) (Sized, error) {
 			pool = 1
 		}
 		out.Below = append(out.Below, t)
-		if m := t.worst().MissedAtMost; m > worst {
+		if m := t.worst().UsedAtMost; m > worst {
 			worst, out.Binding = m, fmt.Sprintf("%s, by the %s pool", t.binding(), s.layout.Pools[pool].Engine.Role)
-			if t.worst().MissedAtLeast <= allowed && !t.Stopped {
-				out.Binding += fmt.Sprintf(" (not certain to hold: %.2g %% miss it, the upper bound is %.2g %%)", 100*t.worst().Missed, 100*m)
+			if t.worst().UsedAtLeast <= 1 && !t.Stopped {
+				out.Binding += fmt.Sprintf(" (not certain to hold: %.2g of what it allows is used, the upper bound is %.2g)", t.worst().Used, m)
 			}
 		}
 	}

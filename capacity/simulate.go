@@ -5,6 +5,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
 )
 
 // try simulates the layout at a size.
@@ -74,8 +75,9 @@ func newObserver(t Traffic, slo SLO, requests int) *observer {
 	if t.Requests > 0 {
 		o.requests, o.filling, o.part, o.recorded = t.Requests, 0, max(1, t.Requests/batches), true
 	}
-	o.ttft.promise, o.e2e.promise = engine.FromDuration(slo.TTFTP99), engine.FromDuration(slo.E2EP99)
-	o.itl.promise, o.gaps.promise = engine.FromDuration(slo.ITLP99), engine.FromDuration(slo.StallP99)
+	o.ttft.promise, o.e2e.promise = engine.FromDuration(slo.TTFT), engine.FromDuration(slo.E2EP99)
+	o.itl.promise, o.gaps.promise = engine.FromDuration(slo.ITL), engine.FromDuration(slo.StallP99)
+	o.ttft.stat, o.itl.stat, o.gaps.stat, o.e2e.stat = slo.stat(), slo.stat(), profile.P99, profile.P99
 	for i := range o.sizes {
 		o.sizes[i] = float64(o.part)
 	}

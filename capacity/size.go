@@ -46,8 +46,8 @@ type Sized struct {
 // promised instead.
 type Infeasible struct {
 	Why      string        `json:"why"`
-	TTFTP99  time.Duration `json:"ttft_p99_ns"`
-	ITLP99   time.Duration `json:"itl_p99_ns"`
+	TTFT     time.Duration `json:"ttft_ns"` // by the SLO's statistic, as ITL
+	ITL      time.Duration `json:"itl_ns"`
 	GapP99   time.Duration `json:"gap_p99_ns"` // of single gaps between tokens
 	E2EP99   time.Duration `json:"e2e_p99_ns"`
 	Replicas []int         `json:"replicas"` // with which those were found
@@ -56,11 +56,11 @@ type Infeasible struct {
 // Beyond is the largest ratio of a latency to its promise; +Inf where no request was
 // served.
 func (i Infeasible) Beyond(slo SLO) float64 {
-	if i.TTFTP99 == 0 {
+	if i.TTFT == 0 {
 		return math.Inf(1)
 	}
 	most := 0.0
-	for _, x := range []struct{ got, promise time.Duration }{{i.TTFTP99, slo.TTFTP99}, {i.ITLP99, slo.ITLP99}, {i.GapP99, slo.StallP99}, {i.E2EP99, slo.E2EP99}} {
+	for _, x := range []struct{ got, promise time.Duration }{{i.TTFT, slo.TTFT}, {i.ITL, slo.ITL}, {i.GapP99, slo.StallP99}, {i.E2EP99, slo.E2EP99}} {
 		if x.promise > 0 {
 			most = max(most, x.got.Seconds()/x.promise.Seconds())
 		}
@@ -92,6 +92,10 @@ type SizeOptions struct {
 
 	within bool // all that is asked is whether it holds within LimitUSD: of no size is ErrDearer too
 }
+
+// holds reports whether a trial of such a search holds: a rough one as it is, for the rate
+// of few requests, else on its bound.
+func (o SizeOptions) holds(t Trial) bool { return t.Holds() || o.Rough && t.held() }
 
 func oneByOne(n int, do func(i int) error) error {
 	for i := range n {
@@ -210,8 +214,8 @@ func (l Layout) lasting(t Traffic, slo SLO, asked int) int {
 func (l Layout) wanted(t Traffic, slo SLO) float64 {
 	decode := l.Pools[len(l.Pools)-1]
 	context := t.context()
-	step := min(slo.ITLP99.Seconds(), decode.step(decode.room(context), context)) // the slowest; prompts among them aside
-	lasts := slo.TTFTP99.Seconds() + max(t.OSL, t.OSLP99/2)*step
+	step := min(slo.ITL.Seconds(), decode.step(decode.room(context), context)) // the slowest; prompts among them aside
+	lasts := slo.TTFT.Seconds() + max(t.OSL, t.OSLP99/2)*step
 	return t.Rate * lasts * (batches + 3)
 }
 

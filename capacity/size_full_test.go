@@ -14,7 +14,7 @@ func TestSizeIsNotFooledByAShortTrialNextToSaturation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slo := SLO{TTFTP99: 67*50*ms + ms, ITLP99: time.Second}
+	slo := SLO{TTFT: 67*50*ms + ms, ITL: time.Second}
 	fooled := 0
 	for seed := range uint64(2) {
 		short, err := line().try([]int{1, 1}, traffic, slo, DefaultTrialRequests, seed)

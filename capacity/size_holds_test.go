@@ -65,7 +65,7 @@ func (s scene) name() string {
 	return fmt.Sprintf("%s %s TP%d+%d %g/s %g(%g) %g(%g) %v %v %v", s.model, s.gpu, s.tp, s.tp2, s.qps, s.isl, s.p99isl, s.osl, s.p99osl, s.ttft, s.itl, s.e2e)
 }
 
-func (s scene) slo() SLO { return SLO{TTFTP99: s.ttft, ITLP99: s.itl, E2EP99: s.e2e} }
+func (s scene) slo() SLO { return SLO{TTFT: s.ttft, ITL: s.itl, E2EP99: s.e2e} }
 
 func (s scene) workload() Workload {
 	return Workload{Rate: s.qps, ISL: s.isl, ISLP99: s.p99isl, OSL: s.osl, OSLP99: s.p99osl, PeakToAverage: 1, Pattern: "flat"}
@@ -121,7 +121,7 @@ func longRun(t testing.TB, l Layout, replicas []int, traffic Traffic, slo SLO, r
 	for r := range source {
 		if n++; n > requests/5 && n%(requests*4/5/parts) == 0 {
 			if v := f.Interval(); n > requests/5+requests*4/5/parts {
-				gaps = append(gaps, v.ITL.Above(int64(engine.FromDuration(slo.ITLP99)))/float64(max(1, v.ITL.Count())))
+				gaps = append(gaps, v.ITL.Above(int64(engine.FromDuration(slo.ITL)))/float64(max(1, v.ITL.Count())))
 			}
 		}
 		if err := f.Offer(r); err != nil {
@@ -145,7 +145,7 @@ func longRun(t testing.TB, l Layout, replicas []int, traffic Traffic, slo SLO, r
 		}
 		return interval(misses)
 	}
-	return shares{ttft: late(slo.TTFTP99, fleet.Outcome.TTFT), itl: late(slo.ITLP99, fleet.Outcome.TPOT), gaps: interval(gaps), e2e: late(slo.E2EP99, fleet.Outcome.E2E)}
+	return shares{ttft: late(slo.TTFT, fleet.Outcome.TTFT), itl: late(slo.ITL, fleet.Outcome.TPOT), gaps: interval(gaps), e2e: late(slo.E2EP99, fleet.Outcome.E2E)}
 }
 
 func interval(xs []float64) share {

@@ -63,8 +63,8 @@ func drawTask(t *rapid.T) task {
 	if k.apart {
 		prompt = k.prefill.step + k.prefill.prompt*engine.Picoseconds(k.w.ISLP99)
 	}
-	k.slo.ITLP99 = time.Duration(number("itl %", 130, 500) / 100 * float64(alone.Duration()))
-	k.slo.TTFTP99 = time.Duration(number("ttft %", 200, 1000) / 100 * float64((alone + prompt).Duration()))
+	k.slo.ITL = time.Duration(number("itl %", 130, 500) / 100 * float64(alone.Duration()))
+	k.slo.TTFT = time.Duration(number("ttft %", 200, 1000) / 100 * float64((alone + prompt).Duration()))
 	return k
 }
 
@@ -109,9 +109,9 @@ func TestSizedLaws(t *testing.T) {
 		case "qps":
 			harder.w.Rate *= 1 + by
 		case "ttft":
-			harder.slo.TTFTP99 = tighter(k.slo.TTFTP99)
+			harder.slo.TTFT = tighter(k.slo.TTFT)
 		case "itl":
-			harder.slo.ITLP99 = tighter(k.slo.ITLP99)
+			harder.slo.ITL = tighter(k.slo.ITL)
 		case "e2e":
 			harder.slo.E2EP99 = tighter(base.At.E2E.P99.Duration()) + 1
 		case "isl":

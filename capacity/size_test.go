@@ -34,7 +34,7 @@ func want(t testing.TB, got Sized, replicas ...int) {
 	}
 }
 
-var loose = SLO{TTFTP99: time.Hour, ITLP99: time.Second}
+var loose = SLO{TTFT: time.Hour, ITL: time.Second}
 
 func TestSizeOfDecodeByTheITLThatALargerBatchBreaks(t *testing.T) {
 	// A step of n sequences takes 10 ms + n · 0.2 ms: 50 ms at 200 sequences.
@@ -44,7 +44,7 @@ func TestSizeOfDecodeByTheITLThatALargerBatchBreaks(t *testing.T) {
 	// 2667 · step: 57 sequences at 21.4 ms.
 	c := cheap{step: 10 * milli, seq: 200 * us}
 	l := apart(cheapPool(engine.RolePrefill, cheap{step: milli}, 64, 1e6, 8192), cheapPool(engine.RoleDecode, c, 1000, 1e6, 8192))
-	got := size(t, l, fixed(80, 10, 100), SLO{TTFTP99: time.Second, ITLP99: 50 * time.Millisecond})
+	got := size(t, l, fixed(80, 10, 100), SLO{TTFT: time.Second, ITL: 50 * time.Millisecond})
 	want(t, got, 1, 3)
 	if x := got.At.Pools[1].Running; math.Abs(x-3*57.1) > 5 {
 		t.Errorf("%.1f sequences are decoded, Little's law says %.1f", x, 3*57.1)
@@ -60,7 +60,7 @@ func TestSizeOfDecodeByRoomForKV(t *testing.T) {
 	// for 2,000 tokens, 13 requests of 150 on average: 8 engines hold 104, 7 hold
 	// 93. The ITL never moves: only requests that wait show it.
 	l := apart(cheapPool(engine.RolePrefill, cheap{step: milli}, 64, 1e6, 8192), cheapPool(engine.RoleDecode, cheap{step: 10 * milli}, 1000, 2000, 8192))
-	slo := SLO{TTFTP99: 20 * time.Second, ITLP99: 50 * time.Millisecond}
+	slo := SLO{TTFT: 20 * time.Second, ITL: 50 * time.Millisecond}
 	got := size(t, l, fixed(95, 100, 100), slo)
 	if n := got.Replicas[1]; n < 8 || n > 9 {
 		t.Errorf("%v decode engines, want 8, or 9 for preemption: %+v", got.Replicas, got.At)
@@ -77,7 +77,7 @@ func TestSizeOfDecodeByPlaces(t *testing.T) {
 	// are 99 % busy: the queue of so many servers with constant service stays
 	// below a few seconds.
 	l := apart(cheapPool(engine.RolePrefill, cheap{step: milli}, 64, 1e6, 8192), cheapPool(engine.RoleDecode, cheap{step: 10 * milli}, 10, 1e6, 8192))
-	want(t, size(t, l, fixed(96, 100, 100), SLO{TTFTP99: 10 * time.Second, ITLP99: 50 * time.Millisecond}), 1, 10)
+	want(t, size(t, l, fixed(96, 100, 100), SLO{TTFT: 10 * time.Second, ITL: 50 * time.Millisecond}), 1, 10)
 }
 
 func TestSizeByEndToEndLatency(t *testing.T) {
@@ -85,7 +85,7 @@ func TestSizeByEndToEndLatency(t *testing.T) {
 	// engines have steps of 25 ms, E2E 2.5 s on average, three 16.7 ms, 1.7 s.
 	c := cheap{step: 10 * milli, seq: 200 * us}
 	l := apart(cheapPool(engine.RolePrefill, cheap{step: milli}, 64, 1e6, 8192), cheapPool(engine.RoleDecode, c, 1000, 1e6, 8192))
-	w, slo := fixed(60, 10, 100), SLO{TTFTP99: time.Second, ITLP99: time.Second, E2EP99: 4 * time.Second}
+	w, slo := fixed(60, 10, 100), SLO{TTFT: time.Second, ITL: time.Second, E2EP99: 4 * time.Second}
 	got := size(t, l, w, slo)
 	want(t, got, 1, 2)
 	slo.E2EP99 = 2 * time.Second
@@ -122,7 +122,7 @@ func TestSizeOfPrefillIsThatOfAQueue(t *testing.T) {
 	}
 	for _, promise := range promises {
 		for _, qps := range []float64{3, 15, 90} {
-			got := size(t, l, fixed(qps, 100, 10), SLO{TTFTP99: promise, ITLP99: time.Second})
+			got := size(t, l, fixed(qps, 100, 10), SLO{TTFT: promise, ITL: time.Second})
 			source, err := trace.Generate(trace.Spec{Rate: trace.Constant(qps), Gaps: trace.Gaps{Process: "poisson"}, Requests: requests, Seed: 77, ISL: trace.Fixed(100), OSL: trace.Fixed(10)})
 			if err != nil {
 				t.Fatal(err)
@@ -150,13 +150,13 @@ func TestSizeOfAggregatedEnginesThatPromptsStall(t *testing.T) {
 	// prompts and E2E 10 s · (1 + λ/N · 0.2 s): λ/N is 0.86 at most, of 10/s 12.
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli, prompt: 1900 * us}, 100, 1e6, 100))
 	l.Pools[0].Router = fleet.RoundRobin // LeastLoaded puts prompts where fewer decode
-	got := size(t, l, fixed(10, 100, 1000), SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * time.Millisecond, StallP99: 50 * time.Millisecond})
+	got := size(t, l, fixed(10, 100, 1000), SLO{TTFT: 2 * time.Second, ITL: 50 * time.Millisecond, StallP99: 50 * time.Millisecond})
 	if got.Infeasible != nil || got.Replicas[0] < 11 || got.Replicas[0] > 13 {
 		t.Errorf("%v: %+v %+v", got.Replicas, got.At, got.Infeasible)
 	}
 	// The mean of a request's gaps is 10 ms · (1 + λ/N · 0.2 s)/(1 − …), far below 50 ms on
 	// as many engines as keep up: those few prompts are nothing to a request.
-	byRequest := size(t, l, fixed(10, 100, 1000), SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * time.Millisecond})
+	byRequest := size(t, l, fixed(10, 100, 1000), SLO{TTFT: 2 * time.Second, ITL: 50 * time.Millisecond})
 	if byRequest.Infeasible != nil || 2*byRequest.Replicas[0] > got.Replicas[0] {
 		t.Errorf("%v, with stalls promised %v", byRequest.Replicas, got.Replicas)
 	}
@@ -170,10 +170,10 @@ func TestWhatNoFleetHolds(t *testing.T) {
 		slo  SLO
 		why  string
 	}{
-		{"ttft", fixed(1, 100, 100), SLO{TTFTP99: 69 * ms, ITLP99: time.Second}, "TTFT of 70 ms (limit 69 ms)"},
-		{"itl", fixed(1, 100, 100), SLO{TTFTP99: time.Second, ITLP99: 19 * ms}, "ITL of 20 ms (limit 19 ms)"},
-		{"e2e", fixed(1, 100, 100), SLO{TTFTP99: time.Second, ITLP99: time.Second, E2EP99: 2 * time.Second}, "end-to-end latency of 2050 ms (limit 2000 ms)"},
-		{"too long", fixed(1, 9990, 20), SLO{TTFTP99: time.Minute, ITLP99: time.Second}, "exceeds the engine's length limit"},
+		{"ttft", fixed(1, 100, 100), SLO{TTFT: 69 * ms, ITL: time.Second}, "TTFT of 70 ms (limit 69 ms)"},
+		{"itl", fixed(1, 100, 100), SLO{TTFT: time.Second, ITL: 19 * ms}, "ITL of 20 ms (limit 19 ms)"},
+		{"e2e", fixed(1, 100, 100), SLO{TTFT: time.Second, ITL: time.Second, E2EP99: 2 * time.Second}, "end-to-end latency of 2050 ms (limit 2000 ms)"},
+		{"too long", fixed(1, 9990, 20), SLO{TTFT: time.Minute, ITL: time.Second}, "exceeds the engine's length limit"},
 	} {
 		got := size(t, l, c.w, c.slo)
 		if got.Infeasible == nil || !strings.Contains(got.Infeasible.Why, c.why) {
@@ -182,7 +182,7 @@ func TestWhatNoFleetHolds(t *testing.T) {
 		}
 		// What could be promised instead is held.
 		if x := got.Infeasible; c.name != "too long" {
-			slo := SLO{TTFTP99: x.TTFTP99 * 102 / 100, ITLP99: x.ITLP99 * 102 / 100, E2EP99: x.E2EP99 * 102 / 100}
+			slo := SLO{TTFT: x.TTFT * 102 / 100, ITL: x.ITL * 102 / 100, E2EP99: x.E2EP99 * 102 / 100}
 			if again := try(t, l, x.Replicas, c.w, slo, DefaultTrialRequests, 2); !again.Holds() {
 				t.Errorf("%s: promised %+v, and then %+v", c.name, slo, again)
 			}
@@ -197,7 +197,7 @@ func TestWhatNoFleetHolds(t *testing.T) {
 // simulates few others to say what it could promise.
 func TestTinyChunksAreDecidedFast(t *testing.T) {
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli}, 1, 1e4, 1))
-	got := size(t, l, fixed(1, 3000, 10), SLO{TTFTP99: time.Second, ITLP99: time.Second})
+	got := size(t, l, fixed(1, 3000, 10), SLO{TTFT: time.Second, ITL: time.Second})
 	if got.Infeasible == nil || got.At.Requests > leastRequests || got.Trials != 0 {
 		t.Errorf("%d requests in the trial, %d trials, %+v", got.At.Requests, got.Trials, got.Infeasible)
 	}
@@ -208,7 +208,7 @@ func TestWhatMoreEnginesWouldHoldButNobodyBuys(t *testing.T) {
 	// of the gaps may: 100/s · 10 ms / 1 % = 100 engines, where one does the work.
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli, prompt: 10 * us}, 1000, 1e6, 8192))
 	l.Pools[0].Router = fleet.RoundRobin
-	got := size(t, l, fixed(100, 10, 1000), SLO{TTFTP99: time.Second, ITLP99: time.Second, StallP99: 10050 * us.Duration()})
+	got := size(t, l, fixed(100, 10, 1000), SLO{TTFT: time.Second, ITL: time.Second, StallP99: 10050 * us.Duration()})
 	if got.Infeasible == nil || !strings.HasPrefix(got.Infeasible.Why, "even with 64 times the GPUs") || !strings.HasSuffix(got.Infeasible.Why, "% of requests still miss the gap between tokens") {
 		t.Errorf("%v %+v", got.Replicas, got.Infeasible)
 	}
@@ -220,7 +220,7 @@ func TestRequestsThatAreTooLongMissEveryPromise(t *testing.T) {
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: milli}, 100, 2310, 4000))
 	w := fixed(5, 500, 500)
 	w.ISLP99, w.OSLP99 = 1800, 1800
-	got := size(t, l, w, SLO{TTFTP99: time.Minute, ITLP99: time.Second})
+	got := size(t, l, w, SLO{TTFT: time.Minute, ITL: time.Second})
 	if got.Infeasible == nil || !strings.Contains(got.Infeasible.Why, "still miss the TTFT") || !strings.HasSuffix(got.Infeasible.Why, "% exceed the engine's length limit") {
 		t.Errorf("%+v", got)
 	}
@@ -254,7 +254,7 @@ func TestSizeRefuses(t *testing.T) {
 	if traffic, err = fixed(1000, 10, 10).PeakTraffic(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Size(slow, traffic, SLO{TTFTP99: 24 * time.Hour, ITLP99: 24 * time.Hour}, SizeOptions{}); !errors.Is(err, ErrTooLarge) {
+	if _, err := Size(slow, traffic, SLO{TTFT: 24 * time.Hour, ITL: 24 * time.Hour}, SizeOptions{}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v, want %v", err, ErrTooLarge)
 	}
 }

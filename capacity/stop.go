@@ -6,13 +6,13 @@ import (
 	"plimsoll/engine/sim/fleet"
 )
 
-// missed reports whether of one latency a larger share than this will have missed
+// missed reports whether of one latency so many times as much as is allowed will have missed
 // its promise at the end, whatever comes. A trial that stops there decides as it
 // would at its end: a mean above what is allowed has its upper bound above it.
 // That is curtailment, not a statistical test, and needs no correction for having
 // looked after every request.
-func (o *observer) missed(share float64) bool {
-	return slices.ContainsFunc(o.latencies(), func(l *latencies) bool { return l.missed(share) })
+func (o *observer) missed(times float64) bool {
+	return slices.ContainsFunc(o.latencies(), func(l *latencies) bool { return l.missed(times) })
 }
 
 const (
@@ -40,7 +40,7 @@ func (o *observer) ample() bool {
 		}
 	}
 	for _, l := range o.latencies() {
-		if l.promise > 0 && l.sum().MissedAtMost > allowed/amply {
+		if l.promise > 0 && l.sum().UsedAtMost > 1.0/amply {
 			return false
 		}
 	}

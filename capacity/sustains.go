@@ -19,13 +19,13 @@ func (l Layout) Sustains(rate float64, w Workload, sla profile.SLA, requests int
 	for i := range ones {
 		ones[i] = 1
 	}
-	slo := SLO{TTFTP99: sla.TTFT, ITLP99: sla.ITL, StallP99: sla.Stall}
+	slo := OfSLA(sla)
 	for at := rate; at > 0 && at >= rate/2; at *= 1 - rateTolerance {
 		trial, err := l.tryUntil(func(*observer) bool { return false }, ones, t.Scaled(at/t.Rate), slo, requests, seed)
 		if err != nil {
 			return 0, err
 		}
-		if trial.meets(sla) {
+		if trial.held() {
 			return at, nil
 		}
 	}

@@ -34,8 +34,8 @@ func (t Throughput) Check() error {
 		within("kv_bytes_per_token", float64(t.KVBytesPerToken), 1, 1e9),
 		within("gpu_memory_bytes", float64(t.GPUMemoryBytes), 1<<20, 1<<50),
 	}
-	if t.Provenance < profile.Measured || t.Provenance > profile.Published {
-		errs = append(errs, fmt.Errorf("provenance is %d: want measured, simulated, estimated or published", int8(t.Provenance)))
+	if t.Provenance < profile.Measured || t.Provenance > profile.Given {
+		errs = append(errs, fmt.Errorf("provenance is %d: want measured, simulated, estimated, published or given", int8(t.Provenance)))
 	}
 	return errors.Join(errs...)
 }

@@ -41,24 +41,14 @@ type Trial struct {
 type Latency struct {
 	P50 engine.Picoseconds
 	P99 engine.Picoseconds
-	// Missed is the share above the promise, with its lower and its upper 95 %
-	// bound; 0 where nothing was promised.
-	Missed        float64
-	MissedAtLeast float64
-	MissedAtMost  float64
-
-	mean, p90, p95 engine.Picoseconds
-}
-
-// distribution is what an SLA's statistic is taken of.
-func (l Latency) distribution() profile.Distribution {
-	return profile.Distribution{Mean: l.mean.Duration(), P50: l.P50.Duration(), P90: l.p90.Duration(), P95: l.p95.Duration(), P99: l.P99.Duration()}
-}
-
-// meets reports whether the trial as it was keeps an SLA, by its statistic.
-func (t Trial) meets(sla profile.SLA) bool {
-	return !t.Growing && t.Rejected == 0 && t.TTFT.distribution().At(sla.Stat) <= sla.TTFT && t.ITL.distribution().At(sla.Stat) <= sla.ITL &&
-		(sla.Stall == 0 || t.Gaps.P99.Duration() <= sla.Stall)
+	// At is by the statistic that is promised: of TTFT and ITL the SLO's, of others p99.
+	At engine.Picoseconds
+	// Missed is the share above the promise, 0 where nothing was promised.
+	Missed float64
+	// Used is how much of what the promise allows is used, 1 at most where it holds: of a
+	// percentile the share above it over the share that may be, of a mean the mean over the
+	// promise. UsedAtLeast and UsedAtMost are its 95 % bounds.
+	Used, UsedAtLeast, UsedAtMost float64
 }
 
 // Load is how busy a pool was.
@@ -69,26 +59,37 @@ type Load struct {
 	Waiting     float64 `json:"waiting"`     // requests in its queues, mean
 }
 
-// allowed is the share of requests above a p99.
-const allowed = 0.01
+// mayMiss is the share of requests that may be above a statistic of them.
+func mayMiss(s profile.Statistic) float64 {
+	if s == profile.P99 {
+		return 0.01 // to the last digit
+	}
+	return 1 - s.Quantile()
+}
 
-// Holds reports whether 99 % of the requests, and of the gaps if stalls are promised, keep
-// each promise on the upper 95 % bound, and would go on to.
-func (t Trial) Holds() bool { return t.worst().MissedAtMost <= allowed && !t.Growing }
+// Holds reports whether the fleet keeps each promise on its upper 95 % bound, and would go
+// on to.
+func (t Trial) Holds() bool { return t.worst().UsedAtMost <= 1 && !t.Growing }
+
+// held is the same without the bound: of few requests that says more about their number
+// than about the fleet.
+func (t Trial) held() bool {
+	return max(t.TTFT.Used, t.ITL.Used, t.Gaps.Used, t.E2E.Used) <= 1 && !t.Growing
+}
 
 // missed is the largest share that misses a promise.
 func (t Trial) missed() float64 {
 	return max(t.TTFT.Missed, t.ITL.Missed, t.Gaps.Missed, t.E2E.Missed)
 }
 
-// worst is the latency that misses most: by its upper bound, or, of a trial that
-// stopped and has seen little, by its share.
+// worst is the latency that uses most of what it may: by its upper bound, or, of a trial
+// that stopped and has seen little, by what it saw.
 func (t Trial) worst() Latency {
 	misses := func(l Latency) float64 {
 		if t.Stopped {
-			return l.Missed
+			return l.Used
 		}
-		return l.MissedAtMost
+		return l.UsedAtMost
 	}
 	worst := t.TTFT
 	for _, l := range []Latency{t.ITL, t.Gaps, t.E2E} {
@@ -125,75 +126,102 @@ var studentT = [batches]float64{0, 6.3138, 2.9200, 2.3534, 2.1318, 2.0150, 1.943
 // latencies are one latency's parts.
 type latencies struct {
 	promise engine.Picoseconds // 0 = none
+	stat    profile.Statistic  // that is promised
 	all     fleet.Sketch
+	late    float64 // requests above the promise
 	events  [batches]float64
-	late    [batches]float64
-	share   float64 // Σ of the parts' shares that are late already, however the rest goes
+	used    [batches]float64 // by each part's events, of their sum: see Latency.Used
+	share   float64          // Σ of what the parts have used already, however the rest goes
+}
+
+// use counts what n events of a part of so many use of what is allowed, of which so many
+// are late.
+func (l *latencies) use(part int, of, n, late, used float64) {
+	l.events[part] += n
+	l.late += late
+	l.used[part] += used
+	l.share += used / max(1, of)
 }
 
 // add adds one request's to a part of so many.
 func (l *latencies) add(part int, of float64, p engine.Picoseconds) {
 	l.all.Add(int64(p), 1)
-	l.events[part]++
+	late := 0.0
 	if p > l.promise {
-		l.late[part]++
-		l.share += 1 / of
+		late = 1
 	}
+	used := late / mayMiss(l.stat)
+	if l.stat == profile.Mean {
+		used = float64(p) / float64(max(1, l.promise))
+	}
+	l.use(part, of, 1, late, used)
 }
+
+// refusedUses is how much of a mean a request uses that has no latency: 1 % of them break
+// it, as a p99.
+const refusedUses = 100
 
 // refuse adds a request that has no latency, and missed every promise.
 func (l *latencies) refuse(part int, of float64) {
-	l.events[part]++
-	l.late[part]++
-	l.share += 1 / of
+	used := 1 / mayMiss(l.stat)
+	if l.stat == profile.Mean {
+		used = refusedUses
+	}
+	l.use(part, of, 1, 1, used)
 }
 
-// merge adds all that a part has.
+// merge adds all that a part has, of a percentile.
 func (l *latencies) merge(part int, s fleet.Sketch) {
 	l.all.Merge(s)
 	n, late := float64(s.Count()), s.Above(int64(l.promise))
-	l.events[part], l.late[part] = n, late
-	l.share += late / max(1, n)
+	l.use(part, n, n, late, late/mayMiss(l.stat))
 }
 
-// missed reports whether a larger share than this misses the promise, whatever
-// comes. A rounding error forgiven.
-func (l *latencies) missed(share float64) bool {
-	return l.promise > 0 && l.share > batches*share*(1+1e-9)
+// missed reports whether so many times as much as is allowed will have been used at the
+// end, whatever comes. A rounding error forgiven.
+func (l *latencies) missed(times float64) bool {
+	return l.promise > 0 && l.share > batches*times*(1+1e-9)
 }
 
 func (l *latencies) sum() Latency {
 	at := func(q float64) engine.Picoseconds { return engine.Picoseconds(l.all.Quantile(q)) }
-	out := Latency{P50: at(0.5), P99: at(0.99), mean: engine.Picoseconds(l.all.Mean()), p90: at(0.9), p95: at(0.95)}
+	out := Latency{P50: at(0.5), P99: at(0.99)}
+	if q := l.stat.Quantile(); q > 0 {
+		out.At = at(q)
+	} else {
+		out.At = engine.Picoseconds(l.all.Mean())
+	}
 	if l.promise == 0 {
 		return out
 	}
-	var misses []float64
+	var parts []float64
 	events := 0.0
 	for i, n := range l.events {
 		events += n
 		if n > 0 {
-			misses = append(misses, l.late[i]/n)
+			parts = append(parts, l.used[i]/n)
 		}
 	}
 	if events == 0 {
 		return out
 	}
 	mean, squares := 0.0, 0.0
-	for _, x := range misses {
+	for _, x := range parts {
 		mean += x
 	}
-	mean /= float64(len(misses))
-	for _, x := range misses {
+	mean /= float64(len(parts))
+	for _, x := range parts {
 		squares += (x - mean) * (x - mean)
 	}
-	out.Missed, out.MissedAtMost = mean, 1 // one part says nothing about others
-	if len(misses) > 1 {
-		half := studentT[len(misses)-1] * math.Sqrt(squares/float64(len(misses)*(len(misses)-1)))
-		out.MissedAtLeast, out.MissedAtMost = max(0, mean-half), mean+half
+	out.Missed, out.Used, out.UsedAtMost = l.late/events, mean, math.Inf(1) // one part says nothing about others
+	if len(parts) > 1 {
+		half := studentT[len(parts)-1] * math.Sqrt(squares/float64(len(parts)*(len(parts)-1)))
+		out.UsedAtLeast, out.UsedAtMost = max(0, mean-half), mean+half
 	}
-	// No miss among n: at most 3/n, with 95 % (the rule of three).
-	out.MissedAtMost = min(1, max(out.MissedAtMost, 3/events))
+	if l.stat != profile.Mean {
+		// No miss among n: at most 3/n, with 95 % (the rule of three).
+		out.UsedAtMost = min(1/mayMiss(l.stat), max(out.UsedAtMost, 3/events/mayMiss(l.stat)))
+	}
 	return out
 }
 

@@ -218,7 +218,7 @@ func (v Variants) contenders(t Traffic, slo SLO, o SizeOptions) (fast, smooth []
 	engines := min(mostRated, v.least(t, slo))
 	for i, l := range v {
 		most := float64(engines) / l.work(t, slo)[0] * t.Rate
-		if rates[i], gaps[i], err = l.highestRate([]int{engines}, nearRate*best, most, t, slo, byShare, o.Seed); err != nil {
+		if rates[i], gaps[i], err = l.highestRate([]int{engines}, nearRate*best, most, t, slo, o.Seed); err != nil {
 			return nil, nil, err
 		}
 		best = max(best, rates[i])
@@ -255,12 +255,11 @@ func (v Variants) Best(w Workload, sla profile.SLA, seed uint64) (order []int, r
 	if err != nil {
 		return nil, nil, err
 	}
-	slo := SLO{TTFTP99: sla.TTFT, ITLP99: sla.ITL, StallP99: sla.Stall}
-	by := judge{(*observer).ample, func(t Trial) bool { return t.meets(sla) }}
+	slo := OfSLA(sla)
 	rates, gaps := make([]float64, len(v)), make([]engine.Picoseconds, len(v))
 	best := 0.0
 	for i, l := range v {
-		if rates[i], gaps[i], err = l.highestRate([]int{1}, nearRate*rates[0], t.Rate/l.work(t, slo)[0], t, slo, by, seed); err != nil {
+		if rates[i], gaps[i], err = l.highestRate([]int{1}, nearRate*rates[0], t.Rate/l.work(t, slo)[0], t, slo, seed); err != nil {
 			return nil, nil, err
 		}
 		best = max(best, rates[i])
@@ -283,36 +282,22 @@ func (v Variants) Best(w Workload, sla profile.SLA, seed uint64) (order []int, r
 	return order, rates, nil
 }
 
-// judge says when a trial may stop, and whether it holds.
-type judge struct {
-	enough func(*observer) bool
-	holds  func(Trial) bool
-}
-
-// byShare compares by what misses, not by a bound of it: of few requests the bound says
-// more about their number than about the fleet.
-var byShare = judge{
-	func(o *observer) bool { return o.missed(allowed) || o.ample() },
-	func(t Trial) bool {
-		return t.missed() <= allowed && !t.Growing
-	},
-}
-
 // highestRate is the highest rate above least and up to most that so many engines
 // hold in short trials, to rateTolerance, and the p99 gap between tokens there; 0 where
 // none does.
-func (l Layout) highestRate(replicas []int, least, most float64, t Traffic, slo SLO, by judge, seed uint64) (rate float64, gap engine.Picoseconds, err error) {
+func (l Layout) highestRate(replicas []int, least, most float64, t Traffic, slo SLO, seed uint64) (rate float64, gap engine.Picoseconds, err error) {
 	if most <= least {
 		return 0, 0, nil
 	}
+	enough := func(o *observer) bool { return o.missed(1) || o.ample() }
 	holds := func(rate float64) (bool, error) {
 		part := t.Scaled(rate / t.Rate)
 		requests := l.lasting(part, slo, ratedRequests)
 		if requests < part.Requests {
 			part = part.busiest(requests)
 		}
-		trial, err := l.tryUntil(by.enough, replicas, part, slo, requests, seed)
-		if !by.holds(trial) {
+		trial, err := l.tryUntil(enough, replicas, part, slo, requests, seed)
+		if !trial.held() {
 			return false, err
 		}
 		gap = trial.Gaps.P99 // each rate that holds is above those before

@@ -52,7 +52,7 @@ func TestSearchedChunkIsNearTheBestOfAll(t *testing.T) {
 			t.Parallel()
 			all, slo := chunked(t, s), s.slo()
 			if stalls {
-				slo.StallP99 = slo.ITLP99
+				slo.StallP99 = slo.ITL
 			}
 			traffic, err := s.workload().PeakTraffic()
 			if err != nil {
@@ -93,7 +93,7 @@ func TestSearchedChunkTakesFarFewerEnginesThanTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	slo := mixes[0].slo()
-	slo.StallP99 = slo.ITLP99
+	slo.StallP99 = slo.ITL
 	own, err := Size(all[0], traffic, slo, SizeOptions{Seed: 1, Rough: true})
 	if err != nil {
 		t.Fatal(err)

@@ -112,7 +112,7 @@ func (c Caption) bands(empty bool) []band {
 		bs = append(bs, band{"IMPLAUSIBLE — " + c.Implausible, true})
 	}
 	switch c.Provenance {
-	case profile.Measured:
+	case profile.Measured, profile.Given: // no profile has what was given
 	case profile.Simulated:
 		bs = append(bs, band{"SIMULATED — not measured on a GPU", false})
 	case profile.Estimated:

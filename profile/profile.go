@@ -20,9 +20,10 @@ const (
 	Simulated Provenance = 1 // the embedded engine answered, over HTTP or in virtual time
 	Estimated Provenance = 2 // the latency model computed it
 	Published Provenance = 3 // a rule of thumb from a table
+	Given     Provenance = 4 // the caller said it, and nobody checked it; in no file of a profile
 )
 
-var provenanceNames = [...]string{"measured", "simulated", "estimated", "published"}
+var provenanceNames = [...]string{"measured", "simulated", "estimated", "published", "given"}
 
 // String is the word used in every file and on every plot.
 func (p Provenance) String() string {

@@ -198,7 +198,11 @@ func (d autoscaled) verdict(f autoscaleFile) string {
 		if p.HoldsSLO {
 			holds = "holds"
 		}
-		parts = append(parts, fmt.Sprintf("%s and %s the SLO with engines that start in %s (attained %s)", moreGPUs(p.GPUHours, static.GPUHours), holds, short(d.options.startUps[i]), percent(p.Attainment)))
+		cost := ""
+		if static.USD > 0 { // in whole instances fewer GPU-hours may cost as much
+			cost = fmt.Sprintf(" for %s of the cost", percent(float64(p.USD/static.USD)))
+		}
+		parts = append(parts, fmt.Sprintf("%s%s and %s the SLO with engines that start in %s (attained %s)", moreGPUs(p.GPUHours, static.GPUHours), cost, holds, short(d.options.startUps[i]), percent(p.Attainment)))
 	}
 	return fmt.Sprintf("scaled by %s, the fleet takes %s; %s attained %s", scaledBySLA, strings.Join(parts, "; "), staticPeak, percent(static.Attainment))
 }

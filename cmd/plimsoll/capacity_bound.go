@@ -10,10 +10,10 @@ import (
 	"plimsoll/profile"
 )
 
-// wave is how many candidates are sized before it is asked which of the others
-// could still be cheap. It is no number of processors, so that every machine
-// gives the same plans.
-const wave = 4
+// wave is how many candidates are sized before it is asked which of the others could still
+// be cheap; few are all sized. They are no numbers of processors, so that every machine gives
+// the same plans.
+const wave, few = 2, 4
 
 // bounded is a candidate with what its plan costs per hour at the least, by
 // itself, and as the cheaper one of its pools with another candidate's.
@@ -59,19 +59,18 @@ func (z *sizing) bounds(cs []candidate) []bounded {
 // near the cheapest plan so far. Of one that is dear by itself but has a pool that
 // may be cheap, that pool is sized with the cheapest other one.
 func (z *sizing) addCheap(cs []candidate) error {
-	if len(cs) <= wave {
+	if len(cs) <= few {
 		return z.add(cs, 0)
 	}
 	for some := range slices.Chunk(z.bounds(cs), wave) {
 		limit := z.limit()
-		var open []candidate
+		var open, pairs []candidate
 		for _, c := range some {
 			switch {
 			case c.usd > limit:
 				z.leaveOut(c.candidate, "any plan with it costs at least %s; %s costs %s", c.words(c.usd), z.plans[0].candidate.name(), z.plans[0].candidate.words(z.plans[0].ranked()))
 			case c.own > limit:
 				z.leaveOut(c.candidate, "it costs at least %s; %s costs %s", c.words(c.own), z.plans[0].candidate.name(), z.plans[0].candidate.words(z.plans[0].ranked()))
-				open = append(open, c.with...)
 			default:
 				open = append(open, c.candidate)
 			}
@@ -79,8 +78,33 @@ func (z *sizing) addCheap(cs []candidate) error {
 		if err := z.add(z.unseen(open), limit); err != nil {
 			return err
 		}
+		for _, c := range some {
+			if c.usd <= limit && len(z.unseen([]candidate{c.candidate})) > 0 {
+				pairs = append(pairs, c.with...)
+			}
+		}
+		if err := z.add(z.unseen(pairs), limit); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// addMixed sizes pools of different kinds of GPU together that may be the cheapest plan.
+func (z *sizing) addMixed(cs []candidate) error {
+	limit := z.limit()
+	var pairs []candidate
+	for _, c := range z.bounds(cs) {
+		for _, p := range c.with {
+			if c.usd <= limit/nearly && p.layout.Pools[0].GPU != p.layout.Pools[1].GPU {
+				pairs = append(pairs, p)
+			}
+		}
+	}
+	if err := z.add(z.unseen(pairs), limit); err != nil {
+		return err
+	}
+	return z.rough(nil)
 }
 
 // limit is what a plan may cost an hour to be near the cheapest so far.

@@ -22,7 +22,7 @@ func TestLeftOutByTrials(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(limitUSD capacity.USD, cs ...candidate) (sizing, error) {
-		z := sizing{capacityOptions: capacityOptions{demand: demand{workload: w, slo: capacity.SLO{TTFTP99: time.Hour, ITLP99: time.Hour}}}, traffic: traffic}
+		z := sizing{capacityOptions: capacityOptions{demand: demand{workload: w, slo: capacity.SLO{TTFT: time.Hour, ITL: time.Hour}}}, traffic: traffic}
 		if limitUSD > 0 {
 			return z, z.add(cs, limitUSD)
 		}

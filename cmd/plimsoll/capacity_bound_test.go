@@ -38,7 +38,7 @@ func TestBoundsKeepWhatAPoolOfItMayMakeCheap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	z := sizing{capacityOptions: capacityOptions{demand: demand{slo: capacity.SLO{TTFTP99: time.Second, ITLP99: 50 * time.Millisecond}}}, traffic: traffic}
+	z := sizing{capacityOptions: capacityOptions{demand: demand{slo: capacity.SLO{TTFT: time.Second, ITL: 50 * time.Millisecond}}}, traffic: traffic}
 	// A computes prompts fast and decodes slowly, B the other way round; C does neither.
 	cs := []candidate{priced("C", 200*us, 4000*us, 1), priced("A", 20*us, 4000*us, 1), priced("B", 200*us, 400*us, 1)}
 	of := func() map[string]capacity.USD {
@@ -68,9 +68,9 @@ func TestBoundsKeepWhatAPoolOfItMayMakeCheap(t *testing.T) {
 // Of plans that hold the SLO at no size the nearest to it comes first, after those that
 // do, and last one that served nobody.
 func TestPlansNearestToTheSLOFirst(t *testing.T) {
-	z := sizing{capacityOptions: capacityOptions{demand: demand{slo: capacity.SLO{TTFTP99: time.Second, ITLP99: 50 * time.Millisecond}}}}
+	z := sizing{capacityOptions: capacityOptions{demand: demand{slo: capacity.SLO{TTFT: time.Second, ITL: 50 * time.Millisecond}}}}
 	missing := func(name string, ttft, itl time.Duration) sizedPlan {
-		return sizedPlan{Plan: capacity.Plan{Layout: name, Infeasible: &capacity.Infeasible{TTFTP99: ttft, ITLP99: itl}}}
+		return sizedPlan{Plan: capacity.Plan{Layout: name, Infeasible: &capacity.Infeasible{TTFT: ttft, ITL: itl}}}
 	}
 	holds := sizedPlan{Plan: capacity.Plan{Layout: "holds"}}
 	plans := []sizedPlan{missing("nobody", 0, 0), missing("3 times the ITL", time.Second, 150*time.Millisecond), holds, missing("twice the TTFT", 2*time.Second, 10*time.Millisecond)}

@@ -79,8 +79,8 @@ func (out sizedPlans) facts() []detail {
 		if out.GPUCount > 0 {
 			said[0].text = fmt.Sprintf("no rate holds %s on %s: %s", out.SLO, engine.Count(out.GPUCount, "GPU"), f.Why)
 		}
-		if f.TTFTP99 > 0 { // else no request was served
-			said = append(said, detail{"Promise", fmt.Sprintf("TTFT %.4g ms, ITL %.4g ms, end to end %.4g s", f.TTFTP99.Seconds()*1e3, f.ITLP99.Seconds()*1e3, f.E2EP99.Seconds())})
+		if f.TTFT > 0 { // else no request was served
+			said = append(said, detail{"Promise", fmt.Sprintf("TTFT %.4g ms, ITL %.4g ms, end to end %.4g s", f.TTFT.Seconds()*1e3, f.ITL.Seconds()*1e3, f.E2EP99.Seconds())})
 		}
 		return said
 	}
@@ -88,7 +88,7 @@ func (out sizedPlans) facts() []detail {
 	if best.RPS > 0 {
 		all = append(all, detail{"Carries", best.rateWords() + " with " + out.SLO.String()})
 	} else {
-		holds := fmt.Sprintf("%s, with TTFT %.4g ms and ITL %.4g ms", out.SLO, best.EstimatedTTFTP99Ms, best.EstimatedITLP99Ms)
+		holds := fmt.Sprintf("%s, with TTFT %.4g ms and ITL %.4g ms", out.SLO, best.EstimatedTTFTMs, best.EstimatedITLMs)
 		if best.Binding != capacity.OneEngine {
 			holds += "; one engine fewer breaks " + best.Binding
 		}
@@ -139,7 +139,7 @@ func (p sizedPlan) costWords() string {
 }
 
 func (out sizedPlans) cardTable() *table {
-	head := []string{"layout", "GPU", "engines", "GPUs", "$/hour", "TTFT p99 ms", "ITL p99 ms", "what one engine fewer breaks"}
+	head := []string{"layout", "GPU", "engines", "GPUs", "$/hour", out.SLO.Figure("TTFT"), out.SLO.Figure("ITL"), "what one engine fewer breaks"}
 	if out.GPUCount > 0 {
 		head[len(head)-1] = "what a higher rate breaks"
 		head = slices.Insert(head, 4, "requests/s")
@@ -151,7 +151,7 @@ func (out sizedPlans) cardTable() *table {
 		if p.Rough {
 			bound = "≈ "
 		}
-		row := []string{p.Layout, p.gpus(), bound + engineCounts(p.Plan), bound + p.gpuCount(), amount(p.HourlyUSD), fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), p.Binding}
+		row := []string{p.Layout, p.gpus(), bound + engineCounts(p.Plan), bound + p.gpuCount(), amount(p.HourlyUSD), fmt.Sprintf("%.1f", p.EstimatedTTFTMs), fmt.Sprintf("%.2f", p.EstimatedITLMs), p.Binding}
 		if out.GPUCount > 0 {
 			row[2], row[3] = engineCounts(p.Plan), p.gpuCount()
 			row = slices.Insert(row, 4, bound+plain(p.RPS))
@@ -223,7 +223,7 @@ func (out sizedPlans) nextCommand() string {
 		return ""
 	}
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.6g", profile.Milliseconds(d)) }
-	return fmt.Sprintf("plimsoll planner replay %s --mode %s --ttft %s --itl %s --sla-stat p99", out.flags(), best.Strategy, ms(out.SLO.TTFTP99), ms(out.SLO.ITLP99))
+	return fmt.Sprintf("plimsoll planner replay %s --mode %s --ttft %s --itl %s --sla-stat %s", out.flags(), best.Strategy, ms(out.SLO.TTFT), ms(out.SLO.ITL), out.SLO.SLA().Stat)
 }
 
 // flags are the model and the load as other commands take them.

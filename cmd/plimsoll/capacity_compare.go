@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,7 +121,8 @@ func (f formulaPlan) plan() capacity.Plan {
 // comparedRow is a plan as a row of the table or of the CSV. An infeasible one has
 // no figures.
 func comparedRow(p comparedPlan, asCSV bool) []string {
-	number, usd, unit, none, gpus := plain, amount[capacity.USD], perUnit, "–", sizedPlan{Plan: p.Plan}.gpus()
+	shown := sizedPlan{Plan: p.Plan}
+	number, usd, unit, none, gpus, gpuCount := plain, amount[capacity.USD], perUnit, "–", shown.gpus(), shown.gpuCount()
 	if asCSV {
 		number = func(x float64) string { return fmt.Sprintf("%.8g", x) }
 		usd = func(x capacity.USD) string {
@@ -129,10 +131,10 @@ func comparedRow(p comparedPlan, asCSV bool) []string {
 			}
 			return number(float64(x))
 		}
-		unit, none, gpus = usd, "", strings.Join(planGPUs(p.Plan), " and ")
+		unit, none, gpus, gpuCount = usd, "", strings.Join(planGPUs(p.Plan), " and "), itoa(p.TotalGPUsFinal)
 	}
 	row := []string{
-		p.File, p.Method, number(p.RPS), p.Layout, gpus, engineCounts(p.Plan), itoa(p.TotalGPUsFinal), usd(p.HourlyUSD), usd(p.AnnualUSD),
+		p.File, p.Method, number(p.RPS), p.Layout, gpus, engineCounts(p.Plan), gpuCount, usd(p.HourlyUSD), usd(p.AnnualUSD),
 		unit(p.Per1kQueriesUSD), number(p.EstimatedTTFTP99Ms), number(p.EstimatedITLP99Ms), p.Provenance.String(), p.Binding,
 	}
 	if f := p.Infeasible; f != nil {
@@ -196,27 +198,64 @@ func (plans comparedPlans) card() card {
 	}
 	hour := held.least(func(p comparedPlan) capacity.USD { return p.HourlyUSD })
 	request := held.least(func(p comparedPlan) capacity.USD { return p.Per1kQueriesUSD })
-	answer := fmt.Sprintf("%s takes least: %d × %s%s", hour.File, hour.TotalGPUsFinal, sizedPlan{Plan: hour.Plan}.gpus(), hourly(hour.HourlyUSD))
-	if request.File != hour.File {
-		answer += fmt.Sprintf("; for a request %s does: $%s per 1,000", request.File, perUnit(request.Per1kQueriesUSD))
+	answer := hour.files() + hour.verb(" takes least: ", " take the same: ") + hour.fleets() + hourly(hour[0].HourlyUSD)
+	if request.files() != hour.files() {
+		answer += fmt.Sprintf("; for a request %s%s$%s per 1,000", request.files(), request.verb(" does: ", " do, the same: "), perUnit(request[0].Per1kQueriesUSD))
 	}
 	c.facts = []detail{{"Answer", answer}}
 	if i := slices.IndexFunc(held, func(p comparedPlan) bool { return p.FromDataSheet() }); i >= 0 {
 		c.below = append(c.below, starLine(held[i].Range.Factors))
 	}
 	c.below = append(c.below, modelLines(c.warnings)...)
-	c.next = fmt.Sprintf("plimsoll capacity plan --workload %s --details", hour.File)
+	c.next = fmt.Sprintf("plimsoll capacity plan --workload %s --details", hour[0].File)
 	return c
 }
 
-// least is the plan of the least cost; of equal ones, or where a price is not known, that
+// least are the plans of the least cost; where it is nothing, or a price is not known, those
 // of the fewest GPUs.
-func (plans comparedPlans) least(cost func(comparedPlan) capacity.USD) comparedPlan {
-	unknown := slices.ContainsFunc(plans, func(p comparedPlan) bool { return !cost(p).Known() })
-	return slices.MinFunc(plans, func(a, b comparedPlan) int {
-		if order := cmp.Compare(cost(a), cost(b)); order != 0 && !unknown {
-			return order
+func (plans comparedPlans) least(cost func(comparedPlan) capacity.USD) (out comparedPlans) {
+	byGPUs := slices.ContainsFunc(plans, func(p comparedPlan) bool { return !cost(p).Known() })
+	order := func(a, b comparedPlan) int {
+		if x, y := float64(cost(a)), float64(cost(b)); !byGPUs && math.Max(x, y) > 0 {
+			if math.Abs(x-y) <= 1e-9*math.Max(x, y) { // rounding
+				return 0
+			}
+			return cmp.Compare(x, y)
 		}
 		return cmp.Compare(a.TotalGPUsFinal, b.TotalGPUsFinal)
-	})
+	}
+	best := slices.MinFunc(plans, order)
+	for _, p := range plans {
+		if order(p, best) == 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// files are the plans' names.
+func (plans comparedPlans) files() string {
+	var names []string
+	for _, p := range plans {
+		names = append(names, p.File)
+	}
+	return strings.Join(names, " and ")
+}
+
+// fleets are the plans' GPUs, each fleet once.
+func (plans comparedPlans) fleets() string {
+	var all []string
+	for _, p := range plans {
+		s := sizedPlan{Plan: p.Plan}
+		all = append(all, s.gpuCount()+" × "+s.gpus())
+	}
+	return strings.Join(distinct(all), " and ")
+}
+
+// verb is one's or several's.
+func (plans comparedPlans) verb(one, several string) string {
+	if len(plans) > 1 {
+		return several
+	}
+	return one
 }

@@ -20,7 +20,6 @@ import (
 	"plimsoll/engine/sim/build"
 	"plimsoll/engine/vllm"
 	"plimsoll/planner/observe"
-	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
 
@@ -181,7 +180,7 @@ func (e emission) buckets(profiled bool) (arguments, notes []string) {
 	if rec, err := store.ReadRecommendation(e.fleet.Profile); err == nil && profiled {
 		version = rec.Engine.Version
 	}
-	b := observe.Bounds("vllm").Around(profile.SLA{TTFT: e.slo.TTFTP99, ITL: e.slo.ITLP99})
+	b := observe.Bounds("vllm").Around(e.slo.SLA())
 	words, takes := vllm.Buckets(version, b.TTFT, b.ITL)
 	if takes {
 		return words, nil
@@ -241,7 +240,7 @@ func (e emission) conditions() []string {
 // plannerConfig is the planner's configuration: keys are its flags.
 func (e emission) plannerConfig() ([]yaml.MapSlice, []string) {
 	doc := yaml.MapSlice{
-		item("ttft", float64(e.slo.TTFTP99.Microseconds())/1e3), item("itl", float64(e.slo.ITLP99.Microseconds())/1e3), item("sla-stat", "p99"),
+		item("ttft", float64(e.slo.TTFT.Microseconds())/1e3), item("itl", float64(e.slo.ITL.Microseconds())/1e3), item("sla-stat", string(e.slo.SLA().Stat)),
 	}
 	if e.plan.Strategy == capacity.Aggregated {
 		doc = append(doc, item("mode", string(store.Aggregated)))

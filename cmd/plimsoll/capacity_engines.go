@@ -250,7 +250,7 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		c := candidate{layout: l, build: build, kv: s.KV(), off: engine.FactorsOf(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: profile.ImplausibleFirst(slices.Concat(s.Assumed(), s.Caveats(profile.P99), s.FitWarnings(int(o.workload.ISLP99), int(o.workload.OSLP99))))}
+		c := candidate{layout: l, build: build, kv: s.KV(), off: engine.FactorsOf(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: profile.ImplausibleFirst(slices.Concat(s.Assumed(), s.Caveats(o.slo.SLA().Stat), s.FitWarnings(int(o.workload.ISLP99), int(o.workload.OSLP99))))}
 		if strategy == capacity.Aggregated {
 			c.kept = keptChunk(s, l)
 		}

@@ -50,8 +50,8 @@ func workloadFlags() []cli.Flag {
 
 func latencyFlags() []cli.Flag {
 	return stringFlags("SLO", [][3]string{
-		{"ttft-p99", "", "time to first token, 99th percentile, `ms` (default: the profile's)"},
-		{"itl-p99", "", "inter-token latency, each request's mean over its output tokens, 99th percentile, `ms` (default: the profile's)"},
+		{"ttft-p99 ttft", "", "time to first token, 99th percentile unless --sla-stat says otherwise, `ms` (default: the profile's)"},
+		{"itl-p99 itl", "", "inter-token latency, each request's mean over its output tokens, likewise, `ms` (default: the profile's)"},
 		{"stall-p99", "", "single gaps between tokens, 99th percentile, `ms` (default: the profile's, or not promised)"},
 		{"e2e-p99", "", "end-to-end latency, 99th percentile, `ms` (default: not promised)"},
 	})
@@ -59,6 +59,7 @@ func latencyFlags() []cli.Flag {
 
 func sloFlags() []cli.Flag {
 	return append(latencyFlags(), stringFlags("SLO", [][3]string{
+		{"sla-stat", "", "what of the requests' TTFT and ITL is promised: `mean|p50|p90|p95|p99` (default: the profile's, or p99)"},
 		{"availability", "", "share of the time with all engines that the load takes, `fraction` (default: no spares)"},
 		{"replica-availability", "", "share of the time that one engine is up, `fraction`: spares follow by the binomial distribution"},
 		{"failure-domain", "", "how many `GPUs` fail together: 8 for servers of eight (default: one engine's)"},
@@ -126,7 +127,10 @@ func parseDemand(p *parser) demand {
 		}
 	}
 	p.required(hint, append(traffic, "ttft-p99", "itl-p99")...)
-	d.slo = capacity.SLO{TTFTP99: p.millis("ttft-p99"), ITLP99: p.millis("itl-p99"), StallP99: p.optionalMillis("stall-p99"), E2EP99: p.optionalMillis("e2e-p99")}
+	d.slo = capacity.SLO{TTFT: p.millis("ttft-p99"), ITL: p.millis("itl-p99"), StallP99: p.optionalMillis("stall-p99"), E2EP99: p.optionalMillis("e2e-p99")}
+	if stat := p.name("sla-stat"); stat != "" {
+		d.slo.Stat = profile.Statistic(p.choice("sla-stat", "mean", "p50", "p90", "p95", "p99"))
+	}
 	if p.c.IsSet("availability") {
 		d.slo.Availability = p.number("availability", 0, 1)
 	}
@@ -165,6 +169,9 @@ func (p *parser) profileDemand() {
 	defaults := map[string]float64{"ttft-p99": rec.SLA.TTFTMillis, "itl-p99": rec.SLA.ITLMillis, "stall-p99": rec.SLA.StallMillis}
 	if p.name("trace") == "" {
 		defaults["isl"], defaults["osl"] = float64(rec.Workload.ISL), float64(rec.Workload.OSL)
+	}
+	if p.c.String("sla-stat") == "" && p.c.String("method") == "sized" && slices.Contains(flagNames(p.c), "sla-stat") {
+		p.err = p.c.Set("sla-stat", string(rec.SLA.Stat))
 	}
 	for name, v := range defaults {
 		if v > 0 && !p.c.IsSet(name) && p.err == nil {

@@ -104,8 +104,7 @@ func (o capacityOptions) byFormula() (formulaPlan, error) {
 }
 
 // givenEngine is an engine that does what was given, with as many sequences at once
-// as the ITL lets it have. Nobody says where the figures are from: they count as
-// published.
+// as the ITL lets it have.
 func (o capacityOptions) givenEngine(m catalog.Model, g catalog.GPU) capacity.Throughput {
 	layout := engine.TP(1)
 	if o.asked != nil {
@@ -114,8 +113,8 @@ func (o capacityOptions) givenEngine(m catalog.Model, g catalog.GPU) capacity.Th
 	return capacity.Throughput{
 		Name: fmt.Sprintf("%s on %s, as given", m.Name, engineOn(g, layout)), Model: m.Name, GPU: g.Name, TP: layout.GPUs(),
 		PrefillTPS: o.given.prefill, DecodeTPS: o.given.decode,
-		MaxBatch:        cmp.Or(o.fleet.Limits.MaxNumSeqs, max(1, int(o.given.decode*o.slo.ITLP99.Seconds()))),
-		KVBytesPerToken: int64(m.KVBytesPerToken(cmp.Or(o.fleet.KV, m.KV))), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Published,
+		MaxBatch:        cmp.Or(o.fleet.Limits.MaxNumSeqs, max(1, int(o.given.decode*o.slo.ITL.Seconds()))),
+		KVBytesPerToken: int64(m.KVBytesPerToken(cmp.Or(o.fleet.KV, m.KV))), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Given,
 	}
 }
 
@@ -193,7 +192,7 @@ func (f formulaPlan) card(plans sizedPlans) card {
 			{"Engine", fmt.Sprintf("%s: prefill %.0f, decode %.0f tokens/s", t.Name, t.PrefillTPS, t.DecodeTPS)},
 		},
 		table: newTable("where the formulas mislead", "formula", "right", "unit"), warnings: slices.Concat(f.Trace.notes(), f.Warnings),
-		next: fmt.Sprintf("plimsoll capacity plan %s --ttft-p99 %g --itl-p99 %g", plans.flags(), profile.Milliseconds(f.SLO.TTFTP99), profile.Milliseconds(f.SLO.ITLP99)),
+		next: fmt.Sprintf("plimsoll capacity plan %s --ttft-p99 %g --itl-p99 %g", plans.flags(), profile.Milliseconds(f.SLO.TTFT), profile.Milliseconds(f.SLO.ITL)),
 	}
 	if len(f.Compared) > 1 {
 		a, b := f.Compared[0], f.Compared[1]

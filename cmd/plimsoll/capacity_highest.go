@@ -37,14 +37,11 @@ func (o capacityOptions) highest() (sizedPlans, error) {
 	if z.traffic, err = o.traffic(); err != nil {
 		return out, err
 	}
-	if err := z.roughRates(cs); err != nil {
+	if err := z.each(cs, z.faster, (*sizing).roughRates); err != nil {
 		return out, err
 	}
 	if len(z.plans) == 0 {
 		return out, field.Errorf("--gpu-count %d: no layout has room: %s", o.gpuCount, z.leftOut[0].Reason).Hint("--gpu-count %d would do", leastGPUs(cs))
-	}
-	if err := z.addKinds(cs, z.faster, (*sizing).roughRates); err != nil {
-		return out, err
 	}
 	from := undecided * z.plans[0].RPS // 0 where short trials hold nothing
 	for {
@@ -60,14 +57,14 @@ func (o capacityOptions) highest() (sizedPlans, error) {
 				best = max(best, p.RPS)
 			}
 		}
-		switch p, err := z.highestOf(z.plans[i].candidate, best, false); {
-		case errors.Is(err, capacity.ErrLess):
-			z.plans[i].dearer, z.plans[i].RPS = true, min(z.plans[i].RPS, best)
-		case err != nil:
-			return out, err
-		default:
-			z.plans[i] = p
+		p, err := z.highestOf(z.plans[i].candidate, best, false)
+		if errors.Is(err, capacity.ErrLess) {
+			p, err = z.lost(z.plans[i], best)
 		}
+		if err != nil {
+			return out, err
+		}
+		z.plans[i] = p
 		slices.SortStableFunc(z.plans, z.faster)
 	}
 	if best := &z.plans[0]; best.Infeasible == nil {
@@ -97,12 +94,27 @@ func leastGPUs(cs []candidate) int {
 	return least
 }
 
-// lost is 1 of a plan that a long trial showed to hold no more than another.
-func lost(p sizedPlan) int {
+// behind is 1 of a plan that a long trial showed to hold no more than another.
+func behind(p sizedPlan) int {
 	if p.dearer {
 		return 1
 	}
 	return 0
+}
+
+// lost is a plan that a long trial showed to hold no more than the best, at that rate at most.
+func (z *sizing) lost(p sizedPlan, best float64) (sizedPlan, error) {
+	if p.RPS > best {
+		s, err := p.sized.UpTo(best, z.traffic, z.slo, p.candidate.sizeOptions(z.seed, capacity.SizeOptions{}))
+		if err != nil {
+			return p, err
+		}
+		if p, err = z.atRate(p.candidate, s, true); err != nil {
+			return p, err
+		}
+	}
+	p.dearer = true
+	return p, nil
 }
 
 // preference orders plans before their rates do: those with step times from a data sheet
@@ -119,7 +131,7 @@ func preference(p sizedPlan) int {
 
 // faster orders plans: those of the highest rate first, of equals the cheapest.
 func (d demand) faster(a, b sizedPlan) int {
-	return cmp.Or(cmp.Compare(preference(a), preference(b)), -cmp.Compare(a.RPS, b.RPS), cmp.Compare(lost(a), lost(b)), d.cheaper(a, b))
+	return cmp.Or(cmp.Compare(preference(a), preference(b)), -cmp.Compare(a.RPS, b.RPS), cmp.Compare(behind(a), behind(b)), d.cheaper(a, b))
 }
 
 // roughRates finds the rates of all layouts by short trials, of those first that no
@@ -167,9 +179,14 @@ func (z *sizing) highestOf(c candidate, least float64, rough bool) (sizedPlan, e
 	if err != nil {
 		return sizedPlan{}, fmt.Errorf("the highest rate of %s: %w", c.name(), err)
 	}
+	return z.atRate(c.chosen(s), s, rough)
+}
+
+// atRate is the plan of a candidate at the rate that it was found to hold.
+func (z *sizing) atRate(c candidate, s capacity.Sized, rough bool) (sizedPlan, error) {
 	o := z.capacityOptions
 	o.workload = z.workloadAt(s.Rate)
-	p, err := o.planOf(c.chosen(s), s, rough)
+	p, err := o.planOf(c, s, rough)
 	p.RPS = s.Rate
 	if z.arrivals != nil {
 		p.TraceScale = s.Rate / z.traffic.Rate

@@ -50,7 +50,7 @@ func (o capacityOptions) fleetLines(own sizedPlan) ([]plots.FleetLine, error) {
 	lines := make([]plots.FleetLine, len(latencies))
 	for i, k := range latencies {
 		slo := o.slo.Times(k)
-		lines[i] = plots.FleetLine{Name: fmt.Sprintf("TTFT %v, ITL %v", slo.TTFTP99, slo.ITLP99), Points: make([]plots.FleetPoint, len(rates))}
+		lines[i] = plots.FleetLine{Name: fmt.Sprintf("TTFT %v, ITL %v", slo.TTFT, slo.ITL), Points: make([]plots.FleetPoint, len(rates))}
 	}
 	err = atOnce(len(rates)*len(latencies), func(i int) error {
 		rate, latency := rates[i%len(rates)], latencies[i/len(rates)]

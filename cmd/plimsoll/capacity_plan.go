@@ -108,6 +108,8 @@ func parseCapacity(p *parser) capacityOptions {
 	parseWhatIf(p, &o)
 	o.method = p.choice("method", "sized", "formula")
 	o.given = p.throughput()
+	p.needs(o.method == "sized", "with --method sized; the formulas are of p99", "sla-stat")
+	p.needs(o.slo.Allowed() < 1, "with a percentile in --sla-stat, as interruptions are counted by requests", "spot-decode")
 	o.gpuCount = p.integer("gpu-count", 1, maxGPUs, 0)
 	p.needs(o.gpuCount == 0, "without --gpu-count, which asks for the rate", "rate", "availability", "spot-decode", "mixed-gpus", "plot")
 	p.needs(o.method == "sized", "with --method sized", "gpu-count")
@@ -300,7 +302,7 @@ func (o capacityOptions) size() (sizedPlans, error) {
 	out.Traffic, out.Plans, out.LeftOut = z.traffic.Words, z.plans, z.leftOut
 	out.WhatIf, err = z.whatIfs()
 	for _, w := range out.WhatIf {
-		if w.Risk != nil && w.this && w.Risk.Missed > 0.01 {
+		if w.Risk != nil && w.this && w.Risk.Missed > o.slo.Allowed() {
 			out.Plans[0].Warnings = append(out.Plans[0].Warnings, profile.Warnf("interruptions",
 				"with interruptions of its spot engines, %.2g %% of requests miss the SLO, so the plan does not hold", 100*w.Risk.Missed))
 		}

@@ -119,6 +119,31 @@ func TestCardShowsEveryKindOfGPU(t *testing.T) {
 	}
 }
 
+// Fleets that cost the same tie, however many of the GPUs of their instances they use.
+func TestComparedPlansTie(t *testing.T) {
+	t.Parallel()
+	plan := func(file string, gpus, billed int, usd capacity.USD) comparedPlan {
+		p := comparedPlan{File: file, Plan: capacity.Plan{Pools: []capacity.PoolPlan{{GPU: "H100-SXM"}}, TotalGPUsFinal: gpus, BilledGPUs: billed}}
+		p.HourlyUSD, p.Per1kQueriesUSD = usd, usd/3.6
+		return p
+	}
+	unknown := capacity.UnknownUSD()
+	for _, c := range []struct {
+		what  string
+		plans comparedPlans
+		want  string
+	}{
+		{"cheaper", comparedPlans{plan("a", 24, 24, 30), plan("b", 12, 16, 20)}, "b takes least: 12 (16 billed) × H100-SXM, $20.00 an hour"},
+		{"billed the same", comparedPlans{plan("a", 16, 16, 0.3), plan("b", 12, 16, 0.1+0.2), plan("c", 24, 24, 3)}, "a and b take the same: 16 × H100-SXM and 12 (16 billed) × H100-SXM, $0.30 an hour"},
+		{"owned", comparedPlans{plan("a", 16, 16, 0), plan("b", 12, 16, 0)}, "b takes least: 12 (16 billed) × H100-SXM"},
+		{"no price of one", comparedPlans{plan("a", 12, 12, 9), plan("b", 12, 12, unknown)}, "a and b take the same: 12 × H100-SXM, $9.00 an hour"},
+	} {
+		if got := c.plans.card().facts[0].text; got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.what, got, c.want)
+		}
+	}
+}
+
 // One price of several kinds of GPUs is warned of, unless all are owned.
 func TestOnePriceOfSeveralKinds(t *testing.T) {
 	t.Parallel()

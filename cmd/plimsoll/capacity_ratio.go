@@ -104,7 +104,7 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 		o.asked = []engine.Parallelism{engine.TP(p.integer("tp", 1, maxGPUs, 1))}
 	}
 	published := p.choice("throughput", "published", "model") == "published" && o.fleet.Profile == ""
-	o.slo.ITLP99 = p.millis("itl-p99")
+	o.slo.ITL = p.millis("itl-p99")
 	p.needs(o.fleet.Profile == "", "without --profile, which says it", "throughput", "model", "gpu", "gpus-per-node", "tp", "weights", "kv-dtype", "memory-fraction", "fit")
 	p.needs(!published, "with --throughput model or --profile", "gpu", "gpus-per-node", "tp", "weights", "kv-dtype", "memory-fraction", "fit", "itl-p99", "osl-p99")
 	p.needs(p.name("osl") != "", "with --osl", "osl-p99")
@@ -167,9 +167,9 @@ func (o oneEngine) profileThroughput(s capacity.Shape) (capacity.Throughput, err
 	if err := o.roomIn(float64(decode.Engine.KVBlocks*decode.Engine.Limits.BlockSize), source.Recommendation.Decode.Label); err != nil {
 		return capacity.Throughput{}, field.Errorf("--profile %s: %v", source.Dir, err).Hint("--isl and --osl that it holds")
 	}
-	n, step := widest(decode, o.workload.Context(), o.slo.ITLP99)
-	if step > o.slo.ITLP99.Seconds() {
-		return capacity.Throughput{}, tooSlow(step, source.Recommendation.GPU+", "+source.Recommendation.Decode.Label, o.slo.ITLP99, source.Steps.Provenance())
+	n, step := widest(decode, o.workload.Context(), o.slo.ITL)
+	if step > o.slo.ITL.Seconds() {
+		return capacity.Throughput{}, tooSlow(step, source.Recommendation.GPU+", "+source.Recommendation.Decode.Label, o.slo.ITL, source.Steps.Provenance())
 	}
 	return capacity.Throughput{
 		Name: fmt.Sprintf("%s on %s, %s", source.Recommendation.Model, source.Recommendation.GPU, source.Recommendation.Decode.Label), Model: source.Recommendation.Model, GPU: source.Recommendation.GPU, TP: decode.GPUs,

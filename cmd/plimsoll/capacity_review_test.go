@@ -16,7 +16,7 @@ import (
 func smallPlan() sizedPlans {
 	return sizedPlans{
 		Workload: capacity.Workload{Rate: 2, ISL: 10, ISLP99: 10, OSL: 5, OSLP99: 5, Pattern: "flat", PeakToAverage: 1, PeakWindow: time.Minute},
-		SLO:      capacity.SLO{TTFTP99: time.Second, ITLP99: time.Second},
+		SLO:      capacity.SLO{TTFT: time.Second, ITL: time.Second},
 		Plans: []sizedPlan{{Plan: capacity.Plan{
 			Strategy: capacity.Aggregated, Layout: "TP:1", TotalGPUsFinal: 2, Costs: capacity.Costs{HourlyUSD: 4}, Provenance: profile.Measured,
 			Pools: []capacity.PoolPlan{{Role: engine.RoleAggregated, Engine: "TP:1", GPU: "L4", Engines: 2, GPUs: 2}},
@@ -53,7 +53,7 @@ func TestReadPlanRefuses(t *testing.T) {
 		{func(p *sizedPlans) { p.Plans = nil }, "it holds no sized plan"},
 		{func(p *sizedPlans) { p.Plans[0].Infeasible = &capacity.Infeasible{Why: "too slow"} }, "its plan is infeasible: too slow"},
 		{func(p *sizedPlans) { p.Workload.Rate = 0 }, "rate is 0"},
-		{func(p *sizedPlans) { p.SLO.ITLP99 = -1 }, "--itl-p99 is -1ns"},
+		{func(p *sizedPlans) { p.SLO.ITL = -1 }, "--itl-p99 is -1ns"},
 		{func(p *sizedPlans) { p.Plans[0].Pools = nil }, `a plan of 0 pools, "aggregated"`},
 		{func(p *sizedPlans) { p.Plans[0].Strategy = "auto" }, `a plan of 1 pools, "auto"`},
 		{func(p *sizedPlans) { p.Plans[0].TotalGPUsFinal = 0 }, "total_gpus_final 0"},

@@ -37,79 +37,54 @@ func (o capacityOptions) chosen() (*sizing, error) {
 		return nil, err
 	}
 	z := &sizing{capacityOptions: o, traffic: traffic, leftOut: skips}
-	for _, some := range byPreference(cs) {
-		part := &sizing{capacityOptions: o, traffic: traffic}
-		if err := part.rough(some); err != nil && !errors.Is(err, capacity.ErrTooLarge) {
-			return nil, err
-		}
-		z.plans, z.leftOut, z.tooLarge = append(z.plans, part.plans...), append(z.leftOut, part.leftOut...), cmp.Or(z.tooLarge, part.tooLarge)
-		slices.SortStableFunc(z.plans, z.cheaper)
+	if err := z.each(cs, z.cheaper, (*sizing).rough); err != nil {
+		return nil, err
 	}
 	if len(z.plans) == 0 {
 		return nil, z.tooLarge
 	}
-	if z.mixedGPUs { // pools of either kind
-		if err := z.rough(nil); err != nil {
+	if z.mixedGPUs {
+		if err := z.addMixed(cs); err != nil {
 			return nil, err
 		}
 	}
-	if err := z.exact(); err != nil {
-		return nil, err
-	}
-	return z, z.addKinds(cs, z.cheaper, (*sizing).rough)
+	return z, z.exact()
 }
 
-// byPreference are candidates, in the order of capacity.Preferred, with those together
-// whose costs compare: a price does not with none, nor a data sheet with measured kernels.
-func byPreference(cs []candidate) (parts [][]candidate) {
-	for len(cs) > 0 {
-		n := slices.IndexFunc(cs, func(c candidate) bool { return capacity.Preferred(cs[0].layout, c.layout) != 0 })
-		if n < 0 {
-			n = len(cs)
-		}
-		parts, cs = append(parts, cs[:n]), cs[n:]
-	}
-	return parts
-}
-
-// addKinds adds the best layout of each kind of GPU that has no plan yet, by short trials,
-// so that kinds can be compared.
-func (z *sizing) addKinds(cs []candidate, order func(a, b sizedPlan) int, rough func(*sizing, []candidate) error) error {
-	for _, gpu := range z.gpus {
-		shown := slices.ContainsFunc(z.plans, func(p sizedPlan) bool { return p.Infeasible == nil && p.candidate.has(gpu) })
-		if shown || z.plans[0].Infeasible != nil {
-			continue
-		}
+// each adds what rough finds of each kind of GPU by itself, so that no other one changes it.
+func (z *sizing) each(cs []candidate, order func(a, b sizedPlan) int, rough func(*sizing, []candidate) error) error {
+	for _, some := range byKind(cs) {
 		kind := &sizing{capacityOptions: z.capacityOptions, traffic: z.traffic}
-		of := slices.DeleteFunc(slices.Clone(cs), func(c candidate) bool { return !c.has(gpu) })
-		if err := rough(kind, of); err != nil && !errors.Is(err, capacity.ErrTooLarge) {
+		if err := rough(kind, some); err != nil && !errors.Is(err, capacity.ErrTooLarge) {
 			return err
 		}
-		if len(kind.plans) == 0 {
-			continue
-		}
-		best := kind.plans[0]
-		best.dearer = true
-		name := best.candidate.unchunked().name()
-		z.leftOut = slices.DeleteFunc(z.leftOut, func(s profile.Skip) bool { return s.Label == name })
-		z.plans = slices.DeleteFunc(z.plans, func(p sizedPlan) bool { return p.candidate.unchunked().name() == name })
-		z.plans = append(z.plans, best)
-		slices.SortStableFunc(z.plans, order)
+		z.plans, z.leftOut, z.tooLarge = append(z.plans, kind.plans...), append(z.leftOut, kind.leftOut...), cmp.Or(z.tooLarge, kind.tooLarge)
 	}
+	slices.SortStableFunc(z.plans, order)
 	return nil
+}
+
+// byKind are candidates, in the order of capacity.Preferred, with those together that have
+// the same kind of GPU and whose costs compare: a price does not with none, nor a data sheet
+// with measured kernels.
+func byKind(cs []candidate) (parts [][]candidate) {
+	for _, c := range cs {
+		same := func(part []candidate) bool {
+			l := part[0].layout
+			return capacity.Preferred(l, c.layout) == 0 && l.Pools[0].GPU == c.layout.Pools[0].GPU
+		}
+		if i := slices.IndexFunc(parts, same); i >= 0 {
+			parts[i] = append(parts[i], c)
+		} else {
+			parts = append(parts, []candidate{c})
+		}
+	}
+	return parts
 }
 
 // has reports whether a pool has that kind of GPU.
 func (c candidate) has(gpu string) bool {
 	return slices.ContainsFunc(c.layout.Pools, func(p capacity.EnginePool) bool { return p.GPU == gpu })
-}
-
-// unchunked is the candidate with its engine's own tokens in a step.
-func (c candidate) unchunked() candidate {
-	if c.chunked == nil {
-		return c
-	}
-	return c.chunked[0]
 }
 
 // rough sizes every candidate by short trials, side by side, and then the pools

@@ -39,8 +39,8 @@ func (out sizedPlans) notSized(b *bytes.Buffer) {
 	for _, p := range out.Plans {
 		if f := p.Infeasible; f != nil {
 			fmt.Fprintf(b, "  %s: infeasible: %s", p.candidate.starred(), f.Why)
-			if f.TTFTP99 > 0 { // else no request was served
-				fmt.Fprintf(b, "; what could be promised: TTFT %.4g ms, ITL %.4g ms, end to end %.4g s", f.TTFTP99.Seconds()*1e3, f.ITLP99.Seconds()*1e3, f.E2EP99.Seconds())
+			if f.TTFT > 0 { // else no request was served
+				fmt.Fprintf(b, "; what could be promised: TTFT %.4g ms, ITL %.4g ms, end to end %.4g s", f.TTFT.Seconds()*1e3, f.ITL.Seconds()*1e3, f.E2EP99.Seconds())
 			}
 			b.WriteString("\n")
 		}

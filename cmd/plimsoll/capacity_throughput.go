@@ -54,12 +54,12 @@ func (o oneEngine) modelThroughputs(cat catalog.Catalog, m catalog.Model, g cata
 			last = err
 			continue
 		}
-		if step := l.ITL(1, o.workload.Context()).Seconds(); step > o.slo.ITLP99.Seconds() {
-			unmet = tooSlow(step, on, o.slo.ITLP99, profile.Estimated) // a larger engine may do
+		if step := l.ITL(1, o.workload.Context()).Seconds(); step > o.slo.ITL.Seconds() {
+			unmet = tooSlow(step, on, o.slo.ITL, profile.Estimated) // a larger engine may do
 			continue
 		}
 		isl, context := int(o.workload.ISL), o.workload.Context()
-		batch := largestBatch(l, context, o.slo.ITLP99.Seconds())
+		batch := largestBatch(l, context, o.slo.ITL.Seconds())
 		out = append(out, capacity.Throughput{
 			Name: fmt.Sprintf("%s on %s%s", m.Name, on, stored.Phrase()), Model: m.Name, GPU: g.Name, TP: tp,
 			PrefillTPS: modelPromptRate(l, isl),

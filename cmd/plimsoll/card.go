@@ -40,6 +40,9 @@ func marked(p profile.Provenance) string {
 	if p == profile.Measured {
 		return strings.ToUpper(p.String())
 	}
+	if p == profile.Given {
+		return "BY GIVEN tokens/s, which nobody checked"
+	}
 	return strings.ToUpper(p.String()) + ", not measured on a GPU"
 }
 

@@ -63,7 +63,7 @@ func (o replayOptions) anyMode() bool {
 func (o replayOptions) planFor(f loadFacts) (capacityOptions, error) {
 	d := o.deployment()
 	c := capacityOptions{
-		demand: demand{workload: f.peak(), slo: capacity.SLO{TTFTP99: d.SLA.TTFT, ITLP99: d.SLA.ITL}, stats: f.stats},
+		demand: demand{workload: f.peak(), slo: capacity.SLO{TTFT: d.SLA.TTFT, ITL: d.SLA.ITL}, stats: f.stats},
 		fleet:  o.fleet, strategy: capacity.Disaggregated, maxEngine: mostEngineGPUs, seed: o.seed,
 	}
 	model, _, err := build.FindModel(o.fleet)

@@ -45,17 +45,29 @@ func TestStarredPlansComeLast(t *testing.T) {
 	}
 }
 
-// Costs of measured GPUs, of GPUs without a price and of starred ones are not compared.
-func TestByPreference(t *testing.T) {
-	c := func(starred bool, usd capacity.USD) candidate {
-		return candidate{layout: capacity.Layout{Pools: []capacity.EnginePool{{FromDataSheet: starred, USDPerGPUHour: usd}}}}
+// Each kind of GPU is sized by itself, and its layouts without a price, or starred, too.
+func TestByKind(t *testing.T) {
+	c := func(gpu string, starred bool, usd capacity.USD) candidate {
+		return candidate{layout: capacity.Layout{Pools: []capacity.EnginePool{{GPU: gpu, FromDataSheet: starred, USDPerGPUHour: usd}}}}
 	}
+	none := capacity.UnknownUSD()
 	var sizes []int
-	for _, part := range byPreference([]candidate{c(false, 1), c(false, 2), c(false, capacity.UnknownUSD()), c(true, 0), c(true, 1)}) {
+	for _, part := range byKind([]candidate{c("A", false, 1), c("B", false, 2), c("A", false, 2), c("A", false, none), c("C", true, 0), c("C", true, 1), c("C", true, none)}) {
 		sizes = append(sizes, len(part))
 	}
-	if !slices.Equal(sizes, []int{2, 1, 2}) || byPreference(nil) != nil {
+	if !slices.Equal(sizes, []int{2, 1, 1, 2, 1}) || byKind(nil) != nil {
 		t.Errorf("parts of %v", sizes)
+	}
+	z := sizing{}
+	err := z.each([]candidate{c("A", false, 3), c("B", false, 2), c("A", false, 1)}, z.cheaper, func(kind *sizing, cs []candidate) error {
+		if len(kind.plans) > 0 {
+			t.Errorf("%s is limited by what others cost", cs[0].layout.Pools[0].GPU)
+		}
+		kind.plans = []sizedPlan{{candidate: cs[0], Plan: capacity.Plan{TotalGPUsFinal: 3 - len(cs)}}}
+		return nil
+	})
+	if err != nil || len(z.plans) != 2 || !z.plans[0].candidate.has("A") {
+		t.Errorf("%v, %v: want the cheaper kind first", z.plans, err)
 	}
 }
 

@@ -87,7 +87,13 @@ func (r Replay) summary() string {
 	if held == 0 {
 		return fmt.Sprintf("No policy here meets both promises of %s: %s comes closest, with %s %% and %s GPU-hours.", target, best.Name, best.Both.times(100).fixed(2), best.GPUHours.text())
 	}
-	s := fmt.Sprintf("Both promises of %s: met by %d of %d policies. %s takes the least GPU-hours of those that meet them, %s", target, held, online, best.Name, best.GPUHours.text())
+	names, take := best.Name, "takes"
+	for _, p := range r.Policies {
+		if p.Name != best.Name && !p.Clairvoyant && p.Both.Mean >= r.Target && p.GPUHours.text() == best.GPUHours.text() {
+			names, take = names+" and "+p.Name, "take"
+		}
+	}
+	s := fmt.Sprintf("Both promises of %s: met by %d of %d policies. %s %s the least GPU-hours of those that meet them, %s", target, held, online, names, take, best.GPUHours.text())
 	if best.OverPlan != nil {
 		s += ", " + best.OverPlan.text() + " times the plan's"
 	}

@@ -171,6 +171,7 @@ func TestSummary(t *testing.T) {
 		open     string
 	}{
 		{"the cheapest that holds", []pages.Policy{policy("a", .995, 20), policy("b", .991, 12), policy("c", .5, 3)}, "met by 2 of 3 policies. b takes the least GPU-hours of those that meet them, 12.", `["b","c"]`},
+		{"two as cheap", []pages.Policy{policy("a", .995, 12), policy("b", .991, 12), policy("c", .99, 20)}, "met by 3 of 3 policies. a and b take the least GPU-hours of those that meet them, 12.", `["a","c"]`},
 		{"exactly the target", []pages.Policy{policy("a", .99, 20)}, "met by 1 of 1 policies. a takes", `["a"]`},
 		{"nobody", []pages.Policy{policy("a", .2, 20), policy("b", .9, 30), policy("c", .5, 1)}, "No policy here meets both promises of 99 % of the requests: b comes closest, with 90.00 % and 30 GPU-hours.", `["b","c"]`},
 		{"hindsight is no policy", []pages.Policy{plan, policy("a", .5, 9)}, "a comes closest", `["a"]`},
