@@ -59,7 +59,7 @@ func latencyFlags() []cli.Flag {
 
 func sloFlags() []cli.Flag {
 	return append(latencyFlags(), stringFlags("SLO", [][3]string{
-		{"sla-stat", "", "what of the requests' TTFT and ITL is promised: `mean|p50|p90|p95|p99` (default: the profile's, or p99)"},
+		{"sla-stat", "", "what of the requests' TTFT and ITL is promised: `mean|p50|p90|p95|p99` (default: p99)"},
 		{"availability", "", "share of the time with all engines that the load takes, `fraction` (default: no spares)"},
 		{"replica-availability", "", "share of the time that one engine is up, `fraction`: spares follow by the binomial distribution"},
 		{"failure-domain", "", "how many `GPUs` fail together: 8 for servers of eight (default: one engine's)"},
@@ -169,9 +169,6 @@ func (p *parser) profileDemand() {
 	defaults := map[string]float64{"ttft-p99": rec.SLA.TTFTMillis, "itl-p99": rec.SLA.ITLMillis, "stall-p99": rec.SLA.StallMillis}
 	if p.name("trace") == "" {
 		defaults["isl"], defaults["osl"] = float64(rec.Workload.ISL), float64(rec.Workload.OSL)
-	}
-	if p.c.String("sla-stat") == "" && p.c.String("method") == "sized" && slices.Contains(flagNames(p.c), "sla-stat") {
-		p.err = p.c.Set("sla-stat", string(rec.SLA.Stat))
 	}
 	for name, v := range defaults {
 		if v > 0 && !p.c.IsSet(name) && p.err == nil {
