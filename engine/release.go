@@ -146,9 +146,12 @@ func (r Release) MemoryFraction(memory int64, p Parallelism, tokens int) float64
 	return max(0, (total-reserve)/total)
 }
 
-// LeastGraphShare and MostGraphShare are of a GPU's memory what public reports have for
-// CUDA graphs, but for single ones with far more (vllm#45178).
-const LeastGraphShare, MostGraphShare = 0.005, 0.03
+// What public reports have for CUDA graphs, of a GPU's memory; single ones have far more
+// (vllm#45178).
+const (
+	LeastGraphShare = 0.005
+	MostGraphShare  = 0.03
+)
 
 // CountsGraphs reports whether an estimate of CUDA graphs is taken off vLLM's KV cache:
 // from 0.21 on (96a85c575, April 2026). It scatters too much to be counted here.

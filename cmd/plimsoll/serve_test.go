@@ -101,8 +101,8 @@ func TestEngineServe(t *testing.T) {
 	log = late.ReplaceAllString(log, "")
 	want := `simulated engine: serving meta-llama/Meta-Llama-3.1-8B on URL, role aggregated, max-num-seqs 1024, max-num-batched-tokens 8192, prefix caching true, asynchronous scheduling true: every latency is simulated
 simulated engine: ` + dep.Worth(modelOf(t, engine.Config{Model: simModel, GPU: simGPU, Parallelism: engine.TP(2)})) + `
-simulated engine: GPU KV cache size: 970,416 tokens
-simulated engine: Maximum concurrency for 131,072 tokens per request: 7.40x
+simulated engine: GPU KV cache size: 983,392 tokens
+simulated engine: Maximum concurrency for 131,072 tokens per request: 7.50x
 simulated engine: stopping: waiting up to 30s for the requests in flight
 simulated engine: stopped
 `
