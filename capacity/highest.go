@@ -241,7 +241,7 @@ func (v Variants) decided(a allotment, t Traffic, slo SLO, o SizeOptions) (Sized
 	return out, nil
 }
 
-// UpTo is the fleet at the highest rate up to this one that it holds, by short trials.
+// UpTo finds, by short trials, the highest rate that the fleet holds, but no more than rate.
 func (s Sized) UpTo(rate float64, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	o.Rough, o.Requests = true, cmp.Or(o.Requests, DefaultTrialRequests)
 	return Variants{s.Layout}.decided(allotment{replicas: s.Replicas, most: rate, rate: rate}, t, slo, o)

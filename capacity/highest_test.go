@@ -111,8 +111,8 @@ func TestHighestRateOfATraceDoesNotDependOnItsOwn(t *testing.T) {
 	}
 }
 
-// No rate is reported that its own trial refutes, and what a higher one breaks is said: of a
-// rough search too, and of a fleet that was asked for a lower rate.
+// A reported rate holds in its own trial, and the report says what a higher one breaks. That
+// goes for rough searches too, and for a fleet that was asked for a lower rate.
 func TestReportedRatesHold(t *testing.T) {
 	enginetest.Check(t, func(t *rapid.T) {
 		k := drawTask(t)

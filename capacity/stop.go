@@ -6,8 +6,8 @@ import (
 	"plimsoll/engine/sim/fleet"
 )
 
-// missed reports whether of one latency so many times as much as is allowed will have missed
-// its promise at the end, whatever comes. A trial that stops there decides as it
+// missed reports whether some latency is certain to end with so many times as much used as
+// its promise allows. A trial that stops there decides as it
 // would at its end: a mean above what is allowed has its upper bound above it.
 // That is curtailment, not a statistical test, and needs no correction for having
 // looked after every request.

@@ -45,9 +45,10 @@ type Latency struct {
 	At engine.Picoseconds
 	// Missed is the share above the promise, 0 where nothing was promised.
 	Missed float64
-	// Used is how much of what the promise allows is used, 1 at most where it holds: of a
-	// percentile the share above it over the share that may be, of a mean the mean over the
-	// promise. UsedAtLeast and UsedAtMost are its 95 % bounds.
+	// Used is how much of what the promise allows is used; the promise holds up to 1. For a
+	// percentile it is the share of requests above the promise over the share that may be
+	// above it, for a mean the mean over the promise. UsedAtLeast and UsedAtMost are its 95 %
+	// bounds.
 	Used, UsedAtLeast, UsedAtMost float64
 }
 
@@ -71,8 +72,8 @@ func mayMiss(s profile.Statistic) float64 {
 // on to.
 func (t Trial) Holds() bool { return t.worst().UsedAtMost <= 1 && !t.Growing }
 
-// held is the same without the bound: of few requests that says more about their number
-// than about the fleet.
+// held is Holds without the bound, which for few requests says more about their number than
+// about the fleet.
 func (t Trial) held() bool {
 	return max(t.TTFT.Used, t.ITL.Used, t.Gaps.Used, t.E2E.Used) <= 1 && !t.Growing
 }
@@ -134,8 +135,8 @@ type latencies struct {
 	share   float64          // Σ of what the parts have used already, however the rest goes
 }
 
-// use counts what n events of a part of so many use of what is allowed, of which so many
-// are late.
+// use adds n events to a part that will have so many (of): how many of them are late, and
+// how much of what is allowed they use together.
 func (l *latencies) use(part int, of, n, late, used float64) {
 	l.events[part] += n
 	l.late += late
@@ -157,8 +158,8 @@ func (l *latencies) add(part int, of float64, p engine.Picoseconds) {
 	l.use(part, of, 1, late, used)
 }
 
-// refusedUses is how much of a mean a request uses that has no latency: 1 % of them break
-// it, as a p99.
+// refusedUses is how much of a promised mean a refused request uses: the mean breaks if 1 %
+// of the requests are refused, as a p99 does.
 const refusedUses = 100
 
 // refuse adds a request that has no latency, and missed every promise.
@@ -177,8 +178,8 @@ func (l *latencies) merge(part int, s fleet.Sketch) {
 	l.use(part, n, n, late, late/mayMiss(l.stat))
 }
 
-// missed reports whether so many times as much as is allowed will have been used at the
-// end, whatever comes. A rounding error forgiven.
+// missed reports whether the trial is certain to end with so many times as much used as is
+// allowed. It forgives a rounding error.
 func (l *latencies) missed(times float64) bool {
 	return l.promise > 0 && l.share > batches*times*(1+1e-9)
 }

@@ -188,6 +188,6 @@ func Context(isl, osl, spread2 float64) float64 {
 	return isl + osl*(1+min(spread2, mostSpread2))/2
 }
 
-// mostSpread2 is where a running sequence would have generated half the p99: what is
-// beyond comes of answers rarer than one in a hundred, of which a p99 says nothing.
+// mostSpread2 is where a running sequence would have generated half the p99. More would come
+// from answers rarer than one in a hundred, and a p99 says nothing about those.
 const mostSpread2 = 10

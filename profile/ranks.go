@@ -97,9 +97,10 @@ func Shares(n, q float64) (lo, hi float64) {
 	return 1 - (solve(max(0, mean-1), n-2, 1-miss90)+1)/n, hi
 }
 
-// Worth is how many independent requests those of some batches are worth, of which some
-// missed: as many as have the same spread from one batch to the next, by seriesSpread. All,
-// where none missed; 0, of too few batches to say.
+// Worth is how many independent requests the requests of these batches are worth, by how
+// many of each batch missed: as many as would spread so from one batch to the next (see
+// seriesSpread). It is all of them where none missed, and 0 where the batches are too few to
+// say.
 func Worth(missed, of []float64) float64 {
 	all, misses := 0.0, 0.0
 	for i := range of {

@@ -64,8 +64,8 @@ func (z *sizing) each(cs []candidate, order func(a, b sizedPlan) int, rough func
 	return nil
 }
 
-// byKind are candidates, in the order of capacity.Preferred, with those together that have
-// the same kind of GPU and whose costs compare: a price does not with none, nor a data sheet
+// byKind groups candidates, in the order of capacity.Preferred, by their kind of GPU and by
+// whether their costs compare: a known price with an unknown one does not, nor a data sheet
 // with measured kernels.
 func byKind(cs []candidate) (parts [][]candidate) {
 	for _, c := range cs {

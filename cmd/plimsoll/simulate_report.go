@@ -113,7 +113,7 @@ func percent(share float64) string {
 
 func tenths(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
-// parts are the latencies of a run of which batches have parts.
+// parts are the run's latencies that each batch has a sketch of.
 func (s simulation) parts() []part {
 	r := s.report
 	return []part{

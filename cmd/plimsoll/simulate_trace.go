@@ -139,7 +139,8 @@ func requestOf(a trace.Arrival) fleet.Request {
 	}
 }
 
-// ofTrace is an error of reading a trace, whose hints name flags; no flag puts its rows in order.
+// ofTrace is the text of an error of reading a trace. Its hints name flags; none puts rows in
+// order.
 func ofTrace(err error) string {
 	text := strings.ReplaceAll(err.Error(), "(hint: name the format)", "(hint: --trace-format)")
 	before, rest, found := strings.Cut(text, "(hint: sort within ")

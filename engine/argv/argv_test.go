@@ -92,8 +92,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What is asked for by fields stays, and who says otherwise is named; a slot's share of
-// llama.cpp's context is by the slots that are asked for.
+// What fields ask for stays, and an argument that contradicts them is named. llama.cpp's
+// context is divided by the slots that are asked for.
 func TestReadBesideFields(t *testing.T) {
 	asked := engine.Config{Limits: engine.Limits{MaxNumSeqs: 4}, KV: engine.FP8}
 	s, err := vllm.Arguments().Read(strings.Fields("--max-num-seqs 4 --max-num-seqs x --kv-cache-dtype auto --kv-cache-dtype fp8_e4m3"), asked)

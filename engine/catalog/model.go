@@ -278,8 +278,8 @@ func (m Model) parts() parts {
 	return p
 }
 
-// matrix is one of a layer's products, under the names that checkpoints have for it
-// within the layer, those that hold it and others in one among them.
+// matrix is one of a layer's products. Its names are those that checkpoints give it within
+// the layer, also where they store it and others as one.
 type matrix struct {
 	names   string
 	in, out int

@@ -77,7 +77,7 @@ type hfGroup struct {
 	Weights *hfWeights `json:"weights"`
 }
 
-// quarkWeights are one tensor's settings, or two of which the last is stored.
+// quarkWeights are one tensor's settings. A file may list two; the last is how it is stored.
 type quarkWeights struct{ hfWeights }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -125,8 +125,9 @@ func (b *blocks) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]int)(b))
 }
 
-// scheme is how a matrix is stored: in so many bits each, and for each block of rows ×
-// columns, of which 0 are all, a scale, with a zero where there is one.
+// scheme is how a matrix is stored: the bits of a number, and for each block of rows ×
+// columns a scale, and a zero where the format has one. A block of 0 rows or columns has all
+// of them.
 type scheme struct {
 	as         engine.DType
 	bits       float64
@@ -238,8 +239,8 @@ func (w hfWeights) scheme() (scheme, error) {
 	return s, nil
 }
 
-// stores is how a checkpoint stores each matrix: as the first rule says that names it,
-// else as rest.
+// stores is how a checkpoint stores each matrix: by the first rule that names it, else as
+// rest.
 type stores struct {
 	rules      []rule
 	rest, head scheme // head: of the output layer

@@ -12,8 +12,8 @@ import (
 	"plimsoll/profile/trace"
 )
 
-// stamped is a trace of n Poisson arrivals at a rate, whose times are written in a unit
-// with so many decimals, from an offset in seconds on.
+// stamped is a trace of n Poisson arrivals at a rate. Its times begin at an offset in seconds
+// and are written in a unit, with so many decimals.
 func stamped(csv bool, n int, rate float64, unit time.Duration, decimals int, from float64) string {
 	var b strings.Builder
 	rng, at := rand.New(rand.NewPCG(1, 2)), from

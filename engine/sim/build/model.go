@@ -54,8 +54,8 @@ func FindModel(f Options) (Model, latency.Fit, error) {
 	return s, fit, err
 }
 
-// LaidOut is s as c lays it out, whose weights may be left to the model, and what else is
-// open to the fit's engine.
+// LaidOut is s as c lays it out. The model decides the types that c leaves open, and the
+// fit's engine the rest.
 func (s Model) LaidOut(c engine.Config, fit latency.Fit) (Model, error) {
 	s.Storage = deployment.StorageOf(c.Weights, c.KV, s.Model).On(s.GPU)
 	c.Model, c.GPU, c.Weights, c.KV, c.Release = s.Model.Name, s.GPU.Name, s.Storage.Weights, s.Storage.KV, fit.Release()

@@ -61,8 +61,8 @@ type Bounds struct {
 // the p99's misses alone they held it in 76 % at the worst.
 var beyond = []float64{0.99, 0.97}
 
-// pooled is what all steady batches have of a sketch, and how many independent requests
-// it is worth at the quantiles given: as many as vary so from batch to batch.
+// pooled is the sketch of all steady batches together, and how many independent requests it
+// is worth at these quantiles: as many as would vary so from batch to batch.
 func (b Batches) pooled(part func(Interval) Sketch, quantiles ...float64) (all Sketch, n float64) {
 	batches := b.steady()
 	for _, v := range batches {
@@ -76,8 +76,8 @@ func (b Batches) pooled(part func(Interval) Sketch, quantiles ...float64) (all S
 	return all, n
 }
 
-// P99 is where the p99 of a sketch is of which the whole run has one and each batch a part:
-// between two order statistics of the steady batches, or above one.
+// P99 is the interval of a latency's p99, by the sketch of the whole run and each batch's
+// part of it: between two order statistics of the steady batches, or above one.
 func (b Batches) P99(run Sketch, part func(Interval) Sketch) Bounds {
 	all, n := b.pooled(part, beyond...)
 	lo, hi := profile.Shares(n, 0.99)
@@ -93,7 +93,8 @@ func (b Batches) P99(run Sketch, part func(Interval) Sketch) Bounds {
 	return out
 }
 
-// Met is where the share of requests is that met what met counts, whole in the run.
+// Met is the interval of the share of requests that met counts; whole is that share in the
+// run.
 func (b Batches) Met(whole float64, met func(Interval) int64) Bounds {
 	n := worth(b.steady(), func(v Interval) (float64, float64) {
 		judged := v.Finished + v.Rejected + v.Lost

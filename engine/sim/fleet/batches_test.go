@@ -42,8 +42,8 @@ func batched(t *testing.T, n int, share float64, seed uint64) (Batches, Report) 
 
 func ttftOf(v Interval) Sketch { return v.TTFT }
 
-// Nine of ten intervals hold what a long run shows, and of a short run near saturation none
-// claims to know the upper end.
+// Nine of ten intervals hold what a long run shows. Those of a short run near saturation do
+// not claim to know the upper end.
 func TestBatchesHoldTheTruth(t *testing.T) {
 	const runs = 40
 	for share, most := range map[float64]int{0.5: 2, 0.9: runs} {

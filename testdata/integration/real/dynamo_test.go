@@ -78,8 +78,9 @@ func TestDynamoEndpoint(t *testing.T) {
 	}
 }
 
-// What planner serve says of a load through the metrics of Dynamo's frontend: of clients that
-// leave in part, and where about half the tokens have no text, of which no event is sent.
+// What planner serve makes of a load by the metrics of Dynamo's frontend: where a part of the
+// clients leave, and where about half the tokens have no text, so that no event is sent for
+// them.
 func TestDynamoWatched(t *testing.T) {
 	for name, c := range map[string]struct {
 		folder string

@@ -138,7 +138,7 @@ func watch(t *testing.T, load planner.Load, role, backend string) {
 
 func one(v float64) spread { return spread{1, &v} }
 
-// What planner serve says of a load of vLLM itself, of which 30 % of the clients leave.
+// What planner serve makes of a load on vLLM itself where 30 % of the clients leave.
 func TestVLLMWatched(t *testing.T) {
 	s := serve(t, "words")
 	watch(t, planner.Load{URL: s.url, Model: "words", ISL: 128, OSL: 24, Phases: []planner.Phase{{Rate: 1, For: watched}}, Leave: 0.3, LeaveAfter: 8}, "aggregated", "vllm")
